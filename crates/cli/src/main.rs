@@ -1,0 +1,3 @@
+//! The midas command.
+
+fn main() {}

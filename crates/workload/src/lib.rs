@@ -1,0 +1,2 @@
+//! Seeded streams of metadata calls.
+#![no_std]
