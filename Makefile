@@ -1,0 +1,94 @@
+# The project's commands; `make` alone lists them. Recipes run one after another, so that a log reads top-down
+# and two cargo processes never wait for each other's lock.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+MIDAS := $(TARGET)/release/midas
+TOOLS := $(CURDIR)/target/tools
+SKIPPED := $(TOOLS)/skipped
+export PATH := $(TOOLS)/bin:$(PATH)
+
+# cargo-nextest is quicker and isolates tests; cargo test runs the same ones.
+RUN_TESTS := $(if $(shell cargo nextest --version 2>/dev/null),cargo nextest run,cargo test)
+
+.PHONY: help
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+.PHONY: check
+check: fmt lint doc unit smoke ## Format, lints, docs, unit tests, a short simulation (under 3 minutes)
+
+.PHONY: test
+test: setup check doctest deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
+	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
+
+.PHONY: setup
+setup: ## Install the tools of `make test` under target/tools
+	@scripts/setup test
+
+.PHONY: fmt
+fmt: ## Check the format
+	cargo fmt --all --check
+
+.PHONY: lint
+lint: ## Run clippy; warnings are errors
+	cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: doc
+doc: ## Build the API documentation; warnings are errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
+
+# The command's own integration tests are the long proofs: here only the tidy test of them runs.
+.PHONY: unit
+unit: ## Run the unit tests and the tidy test
+	$(RUN_TESTS) --workspace --exclude midas-cli --lib --bins --tests
+	$(RUN_TESTS) -p midas-cli --bins --test tidy
+
+.PHONY: build
+build: ## Build the release binary
+	cargo build --release -p midas-cli
+
+.PHONY: smoke
+smoke: build ## Run a short simulation
+	$(MIDAS) sim run --servers 8 --workload zipf:1.1 --policy first-fit --duration 30s
+
+.PHONY: doctest
+doctest: ## Run the examples in the API documentation
+	cargo test --doc --workspace
+
+.PHONY: deny
+deny: ## Check the dependencies' licenses, sources and bans
+	@if grep -qs '^cargo-deny' $(SKIPPED); then echo "skipped: cargo deny"; else set -x; cargo deny --locked check bans licenses sources; fi
+
+.PHONY: prove
+prove: ## Run the long proofs against the release binary
+	$(RUN_TESTS) --release -p midas-cli
+
+.PHONY: advisories
+advisories: ## Check the dependencies against the advisory database (needs the network)
+	@scripts/setup test
+	cargo deny --locked check advisories
+
+.PHONY: bench
+bench: ## Time a decision, a lookup and the simulator, with instruction counts where valgrind is
+	@scripts/setup bench
+	cargo bench -p midas-core -p midas-sim
+	@if [ -x scripts/bench ]; then scripts/bench; fi
+
+.PHONY: soak
+soak: build ## Run long simulations: every workload and policy, 32 seeds
+	mkdir -p out
+	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
+
+.PHONY: demo
+demo: build ## Reproduce the paper's evaluation on a small setting
+	$(MIDAS) sim paper --quick --out out/paper
+	@echo "The report: $(CURDIR)/out/paper/report.html"
+
+.PHONY: clean
+clean: ## Remove what was built, the tools, and the reports
+	cargo clean
+	rm -rf out target
