@@ -7,6 +7,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod control;
+pub mod decision;
+pub mod health;
+pub mod id;
+pub mod key;
+pub mod load;
 pub mod op;
+pub mod peer;
 pub mod rng;
+pub mod route;
+pub mod servers;
+pub mod telemetry;
 pub mod time;

@@ -1,0 +1,63 @@
+//! What the controller turns. A `Copy` value that it publishes; a decision takes it as an argument.
+//!
+//! With the controller stopped the knobs keep their last value, and nothing waits for it.
+
+use crate::load::Load;
+use crate::route::budget::Share;
+use crate::time::Span;
+
+/// The knobs of both policies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knobs {
+    /// d: how many servers `paper` samples. Paper: P5.
+    pub choices: u8,
+    /// Delta_L: how much less loaded a server must be. Paper: P5.
+    pub margin_load: Load,
+    /// Delta_t: how much faster it must be, with this proxy's jitter. Paper: P9.
+    pub margin_latency: Span,
+    /// f_max: the share of eligible calls that may be steered. Paper: P8.
+    pub steer_share: Share,
+    /// How long a steered key stays: C for `paper` (P7), a few service times for first-fit.
+    pub pin: Span,
+    /// Whether `paper` may steer: not during its warm-up. Paper: P2.
+    pub steering: bool,
+    /// Whether the cache may answer: not during `paper`'s warm-up. Paper: P2.
+    pub caching: bool,
+    /// first-fit: how much more work the home must have.
+    pub gap: Load,
+    /// first-fit: a home with one call ahead is left for an idle server if that call is younger than this; `None`: never.
+    pub patience: Option<Span>,
+    /// first-fit: a directory's mutations are spread when their owner has so much more work than the least loaded.
+    pub gap_split: Load,
+    /// first-fit: whether mutations may be split at all (only where the pool is coherent).
+    pub split: bool,
+}
+
+impl Knobs {
+    /// The least work at home at which first-fit looks further.
+    pub(crate) fn gap_min(&self) -> Load {
+        match self.patience {
+            Some(_) => Load::ONE,
+            None => self.gap.min(Load::calls(2)),
+        }
+    }
+}
+
+impl Default for Knobs {
+    /// Where both policies start. Paper: P5, P7, P8.
+    fn default() -> Self {
+        Self {
+            choices: 2,
+            margin_load: Load::calls(4),
+            margin_latency: Span::from_millis(1),
+            steer_share: Share::new(0.10),
+            pin: Span::from_millis(300),
+            steering: true,
+            caching: true,
+            gap: Load::calls(2),
+            patience: None,
+            gap_split: Load::calls(8),
+            split: true,
+        }
+    }
+}

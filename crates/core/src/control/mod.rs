@@ -1,0 +1,314 @@
+//! The fast loop: every 250 ms it smooths what was seen, publishes it to the decisions, and turns the knobs by at most one step.
+//!
+//! Paper: P2-P5, P9. Every actuation is an event with its cause. Nothing waits for the controller. It must never oscillate: a knob
+//! moves only on persistent pressure, by one bounded step.
+
+pub mod hysteresis;
+pub mod knobs;
+pub mod signal;
+pub mod tuner;
+pub mod warmup;
+
+use crate::control::knobs::Knobs;
+use crate::control::tuner::Tuner;
+use crate::id::ServerId;
+use crate::load::{Load, Weight};
+use crate::rng::Rng;
+use crate::route::budget::Share;
+use crate::route::policy::Policy;
+use crate::servers::Servers;
+use crate::telemetry::ewma::Ewma;
+use crate::telemetry::recorder::{Recorder, SERVICE_TICKS};
+use crate::time::{Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use hysteresis::{Band, Hysteresis, Step};
+use signal::Signals;
+use warmup::{Origin, Targets, Tick, Warmup};
+
+/// T_fast. Paper: P3.
+pub const TICK: Span = Span::from_millis(250);
+
+/// A knob that was turned, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Actuation {
+    /// When.
+    pub at: Time,
+    /// Which knob.
+    pub knob: Knob,
+    /// Its value before.
+    pub from: f64,
+    /// Its value after.
+    pub to: f64,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// The knobs that are turned while running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knob {
+    /// d of `paper`.
+    Choices,
+    /// Delta_L of `paper`, in calls.
+    MarginLoad,
+    /// Whether steering is allowed (1) or the warm-up still runs (0).
+    Steering,
+    /// first-fit's patience, in ms; 0 is none.
+    Patience,
+    /// first-fit's pin, in ms.
+    Pin,
+}
+
+impl Knob {
+    /// The word that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Choices => "choices",
+            Self::MarginLoad => "margin_load",
+            Self::Steering => "steering",
+            Self::Patience => "patience_ms",
+            Self::Pin => "pin_ms",
+        }
+    }
+}
+
+/// Why a knob was turned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cause {
+    /// The pressure stayed above the band.
+    PressureHigh(f64),
+    /// The pressure stayed below the band.
+    PressureLow(f64),
+    /// The warm-up ended with these targets.
+    Targets(Targets, Origin),
+    /// What one call ahead was measured to cost, as a share of a service time.
+    CostOfOneAhead(f64),
+    /// The measured service time moved.
+    Service(Span),
+}
+
+/// What the controller is given once.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The policy whose knobs it turns.
+    pub policy: Policy,
+    /// The peak rate of the whole pool in calls a second; 0: learn it.
+    pub rate_peak: f64,
+    /// Targets by hand, or from before a restart; `None`: warm up.
+    pub targets: Option<Targets>,
+    /// f_cap. Paper: P8.
+    pub steer_share: f64,
+    /// Whether the pool is coherent, so that mutations may be split.
+    pub split: bool,
+    /// Seeds the jitter; differs between proxies.
+    pub seed: u64,
+}
+
+/// Both loops' state.
+#[derive(Debug)]
+pub struct Controller {
+    knobs: Knobs,
+    signals: Signals,
+    smooth: Vec<Smooth>,
+    rate: Ewma,
+    ended: u64,
+    latency_p99: Ewma,
+    warmup: Option<Warmup>,
+    targets: Option<(Targets, Origin)>,
+    hysteresis: Hysteresis,
+    tuner: Tuner,
+    ticks: u64,
+    rng: Rng,
+    events: VecDeque<Actuation>,
+}
+
+/// One server's smoothed telemetry. Paper: P3.
+#[derive(Clone, Copy, Debug)]
+struct Smooth {
+    load: Ewma,
+    latency_p50: Ewma,
+    latency_p99: Ewma,
+    service: Ewma,
+}
+
+impl Controller {
+    /// A controller for a pool of that many servers.
+    pub fn new(settings: Settings, servers: usize) -> Self {
+        let learns = matches!(settings.policy, Policy::Paper(_)) && settings.targets.is_none();
+        let knobs = Knobs {
+            steering: !learns,
+            caching: !learns,
+            steer_share: Share::new(settings.steer_share),
+            split: settings.split,
+            ..Knobs::default()
+        };
+        let tuner = Tuner::new(settings.policy);
+        Self {
+            knobs: tuner.start(knobs),
+            signals: Signals::default(),
+            smooth: alloc::vec![Smooth::new(); servers],
+            rate: Ewma::new(ALPHA),
+            ended: 0,
+            latency_p99: Ewma::new(ALPHA),
+            warmup: learns.then(|| Warmup::new(settings.rate_peak)),
+            targets: settings.targets.map(|targets| (targets, Origin::Given)),
+            hysteresis: Hysteresis::new(Band::PAPER),
+            tuner,
+            ticks: 0,
+            rng: Rng::for_purpose(settings.seed, 0x6a69_7474_6572),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        }
+    }
+
+    /// The knobs as they stand.
+    pub fn knobs(&self) -> Knobs {
+        self.knobs
+    }
+
+    /// The signals of the last tick.
+    pub fn signals(&self) -> Signals {
+        self.signals
+    }
+
+    /// The targets and where they come from, once there are any.
+    pub fn targets(&self) -> Option<(Targets, Origin)> {
+        self.targets
+    }
+
+    /// Actuations since the last call; at most [`EVENTS_MAX`], the newest.
+    pub fn drain_events(&mut self) -> impl Iterator<Item = Actuation> + '_ {
+        self.events.drain(..)
+    }
+
+    /// One fast tick.
+    pub fn tick(&mut self, now: Time, servers: &Servers, recorder: &mut Recorder) {
+        servers.tick_health(now);
+        for server in servers.ids() {
+            self.smooth_server(servers, recorder, server);
+        }
+        let service = self.publish_weights(now, servers);
+        let rate = self.rate.update((recorder.ended() - self.ended) as f64 / TICK.as_secs_f64());
+        self.ended = recorder.ended();
+        let latencies = recorder.latency_pool();
+        if let Some(p99) = latencies.quantile(0.99) {
+            self.latency_p99.update(p99.as_secs_f64());
+        }
+        let latency_p99 = Span::from_secs_f64(self.latency_p99.value().unwrap_or(0.0));
+        let loads = self.smooth.iter().map(|smooth| smooth.load.value().unwrap_or(0.0));
+        self.signals = Signals::new(loads, latency_p99, self.targets.as_ref().map(|(targets, _)| targets));
+        let tick = Tick { rate, imbalance: self.signals.imbalance, latencies: &latencies, rtt: servers.rtt() };
+        self.regulate(now, tick);
+        self.jitter(servers.rtt());
+        self.tune(now, service, recorder);
+        recorder.rotate_latency();
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(SERVICE_TICKS) {
+            recorder.rotate_service();
+        }
+    }
+
+    fn smooth_server(&mut self, servers: &Servers, recorder: &Recorder, server: ServerId) {
+        let smooth = &mut self.smooth[server.index()];
+        let load = smooth.load.update(servers.load(server).as_f64());
+        let latencies = recorder.latency(server);
+        if let (Some(p50), Some(p99)) = (latencies.quantile(0.50), latencies.quantile(0.99)) {
+            smooth.latency_p50.update(p50.as_secs_f64());
+            smooth.latency_p99.update(p99.as_secs_f64());
+        }
+        if let Some(service) = recorder.service(server) {
+            servers.publish_service(server, Span::from_secs_f64(smooth.service.update(service.as_secs_f64())));
+        }
+        let span = |ewma: Ewma| Span::from_secs_f64(ewma.value().unwrap_or(0.0));
+        servers.publish(server, Load::from_f64(load), span(smooth.latency_p50), span(smooth.latency_p99));
+    }
+
+    /// A server much slower than the median counts for more, and so does one that errs or has just come back.
+    fn publish_weights(&self, now: Time, servers: &Servers) -> Option<Span> {
+        let mut known: Vec<f64> = self.smooth.iter().filter_map(|smooth| smooth.service.value()).collect();
+        known.sort_unstable_by(f64::total_cmp);
+        let median = known.get(known.len() / 2).copied();
+        for (server, smooth) in servers.ids().zip(&self.smooth) {
+            let slowness = match (smooth.service.value(), median) {
+                (Some(service), Some(median)) if service > SLOW * median => service / median,
+                (Some(_) | None, Some(_) | None) => 1.0,
+            };
+            servers.publish_weight(server, Weight::from_ratio(slowness * servers.caution(now, server)));
+        }
+        let median = median.map(Span::from_secs_f64);
+        servers.publish_service_median(median.unwrap_or(Span::ZERO));
+        median
+    }
+
+    /// Paper: P2 while warming up, P5 afterwards.
+    fn regulate(&mut self, now: Time, tick: Tick<'_>) {
+        if let Some(warmup) = &mut self.warmup {
+            if let Some((targets, origin)) = warmup.tick(now, tick) {
+                self.warmup = None;
+                self.targets = Some((targets, origin));
+                self.knobs.steering = true;
+                self.knobs.caching = true;
+                self.event(Actuation {
+                    at: now,
+                    knob: Knob::Steering,
+                    from: 0.0,
+                    to: 1.0,
+                    cause: Cause::Targets(targets, origin),
+                });
+            }
+            return;
+        }
+        match self.hysteresis.tick(self.signals.pressure) {
+            Some(Step::Up) => self.step(now, 1, Cause::PressureHigh(self.signals.pressure)),
+            Some(Step::Down) => self.step(now, -1, Cause::PressureLow(self.signals.pressure)),
+            None => {}
+        }
+    }
+
+    /// One bounded step: more choices and a smaller margin, or the reverse. Paper: P5.
+    fn step(&mut self, at: Time, direction: i32, cause: Cause) {
+        let choices = (i32::from(self.knobs.choices) + direction).clamp(1, 4) as u8;
+        let margin = (self.knobs.margin_load.as_f64() - f64::from(direction)).clamp(2.0, 8.0);
+        if choices != self.knobs.choices {
+            let (from, to) = (f64::from(self.knobs.choices), f64::from(choices));
+            self.event(Actuation { at, knob: Knob::Choices, from, to, cause });
+            self.knobs.choices = choices;
+        }
+        let from = self.knobs.margin_load.as_f64();
+        if margin != from {
+            self.event(Actuation { at, knob: Knob::MarginLoad, from, to: margin, cause });
+            self.knobs.margin_load = Load::from_f64(margin);
+        }
+    }
+
+    /// Delta_t = RTT +- 0.1 RTT, so that proxies do not move in lockstep. Paper: P9.
+    fn jitter(&mut self, rtt: Span) {
+        self.knobs.margin_latency = rtt.scale(0.9 + 0.2 * self.rng.unit());
+    }
+
+    fn tune(&mut self, now: Time, service: Option<Span>, recorder: &Recorder) {
+        let (knobs, events) = self.tuner.tick(now, self.knobs, service, recorder.cost_of_one_ahead());
+        self.knobs = knobs;
+        events.into_iter().flatten().for_each(|event| self.event(event));
+    }
+
+    fn event(&mut self, event: Actuation) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+}
+
+impl Smooth {
+    fn new() -> Self {
+        let ewma = Ewma::new(ALPHA);
+        Self { load: ewma, latency_p50: ewma, latency_p99: ewma, service: ewma }
+    }
+}
+
+/// The paper's smoothing factor. Paper: P3.
+const ALPHA: f64 = 0.2;
+/// A server counts as slow past this multiple of the median service time.
+const SLOW: f64 = 1.5;
+/// Actuations kept until the driver takes them.
+pub const EVENTS_MAX: usize = 256;

@@ -1,0 +1,214 @@
+//! Whether calls may go to a server. A server that fails or hangs leaves at once, comes back on probation, and starts slowly.
+//!
+//! Errors are not speed: a server that fails fast has a short queue and must not look idle, so failures close it after
+//! [`FAILURES_MAX`] in a row and otherwise make its calls count for more. The driver declares what only it can see (a connection that
+//! is gone, an administrator's drain, handles that differ); everything else follows from how calls end.
+
+use crate::id::{ServerId, ServerSet};
+use crate::servers::Servers;
+use crate::time::{Span, Time};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A server's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Health {
+    /// Takes calls.
+    Up,
+    /// Takes one call at a time, to see whether it answers.
+    Probation,
+    /// Closed because its answers were errors; probation follows after a back-off.
+    Failing,
+    /// Closed by the driver: it does not answer.
+    Down,
+    /// Closed by the administrator.
+    Drained,
+    /// Closed for good: its handles differ from the pool's.
+    Quarantined,
+}
+
+impl Health {
+    const ALL: [Self; 6] = [Self::Up, Self::Probation, Self::Failing, Self::Down, Self::Drained, Self::Quarantined];
+
+    /// The word that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Probation => "probation",
+            Self::Failing => "failing",
+            Self::Down => "down",
+            Self::Drained => "drained",
+            Self::Quarantined => "quarantined",
+        }
+    }
+
+    const fn open(self) -> bool {
+        matches!(self, Self::Up | Self::Probation)
+    }
+}
+
+impl Servers {
+    /// A server's state.
+    pub fn health(&self, server: ServerId) -> Health {
+        Health::ALL[self.slots[server.index()].health.load(Relaxed) as usize]
+    }
+
+    /// Changes a server's state: the driver's word, or the rules below.
+    pub fn set_health(&self, now: Time, server: ServerId, health: Health) {
+        let slot = &self.slots[server.index()];
+        let before = Health::ALL[slot.health.swap(health as u8, Relaxed) as usize];
+        slot.health_since.store(now.as_nanos(), Relaxed);
+        slot.failures.store(0, Relaxed);
+        match (before == Health::Probation, health == Health::Probation) {
+            (false, true) => drop(self.probing.fetch_add(1, Relaxed)),
+            (true, false) => drop(self.probing.fetch_sub(1, Relaxed)),
+            (true, true) | (false, false) => {}
+        }
+        set_bit(&self.open[server.index() / 64], server.index() % 64, health.open());
+    }
+
+    /// The servers that take calls now; one on probation only while it is idle.
+    pub(crate) fn open_set(&self) -> ServerSet {
+        let mut set = ServerSet::from_words(core::array::from_fn(|word| self.open[word].load(Relaxed)));
+        if self.probing.load(Relaxed) > 0 {
+            for server in self.ids().filter(|s| self.health(*s) == Health::Probation && self.in_flight(*s) > 0) {
+                set.remove(server);
+            }
+        }
+        set
+    }
+
+    /// Learns from how a call ended.
+    pub(crate) fn judge(&self, now: Time, server: ServerId, failed: bool) {
+        let slot = &self.slots[server.index()];
+        let share = slot.error_share.load(Relaxed);
+        let sample = if failed { ERROR_ONE } else { 0 };
+        slot.error_share.store((share * 15 + sample) / 16, Relaxed);
+        let run = if failed { slot.failures.fetch_add(1, Relaxed) + 1 } else { 0 };
+        match (self.health(server), failed) {
+            (Health::Up, true) if run >= FAILURES_MAX => self.set_health(now, server, Health::Failing),
+            (Health::Probation, true) => self.set_health(now, server, Health::Failing),
+            (Health::Up, false) => slot.failures.store(0, Relaxed),
+            (Health::Probation, false) => {
+                slot.backoff.store(0, Relaxed);
+                slot.error_share.store(0, Relaxed);
+                self.set_health(now, server, Health::Up);
+            }
+            (Health::Up, true) | (Health::Failing | Health::Down | Health::Drained | Health::Quarantined, _) => {}
+        }
+    }
+
+    /// Lets servers whose back-off is over prove themselves.
+    pub(crate) fn tick_health(&self, now: Time) {
+        for server in self.ids().filter(|server| self.health(*server) == Health::Failing) {
+            let slot = &self.slots[server.index()];
+            let wait = (BACKOFF_MIN * (1 << slot.backoff.load(Relaxed).min(8))).min(BACKOFF_MAX);
+            if now.since(Time::from_nanos(slot.health_since.load(Relaxed))) >= wait {
+                slot.backoff.fetch_add(1, Relaxed);
+                self.set_health(now, server, Health::Probation);
+            }
+        }
+    }
+
+    /// How much more a call at this server counts for its errors and its slow start: 1 when all is well.
+    pub(crate) fn caution(&self, now: Time, server: ServerId) -> f64 {
+        let slot = &self.slots[server.index()];
+        let errors = f64::from(slot.error_share.load(Relaxed)) / f64::from(ERROR_ONE);
+        let since = Time::from_nanos(slot.health_since.load(Relaxed));
+        let ramp = match self.health(server) == Health::Up && since > Time::ZERO {
+            true => (now.since(since).as_secs_f64() / SLOW_START.as_secs_f64()).clamp(0.1, 1.0),
+            false => 1.0,
+        };
+        1.0 / (ramp * (1.0 - errors).max(0.05))
+    }
+}
+
+fn set_bit(word: &AtomicU64, bit: usize, value: bool) {
+    match value {
+        true => drop(word.fetch_or(1 << bit, Relaxed)),
+        false => drop(word.fetch_and(!(1 << bit), Relaxed)),
+    }
+}
+
+/// So many errors in a row close a server.
+pub const FAILURES_MAX: u32 = 3;
+/// The first wait before probation; doubles up to [`BACKOFF_MAX`].
+pub const BACKOFF_MIN: Span = Span::from_secs(1);
+/// The longest wait before probation.
+pub const BACKOFF_MAX: Span = Span::from_secs(30);
+/// How long a server that came back takes less than its share.
+pub const SLOW_START: Span = Span::from_secs(10);
+/// The error share in fixed point: 1 is this.
+const ERROR_ONE: u32 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::placement::Placement;
+    use crate::route::ring::Member;
+    use std::string::String;
+
+    fn pool(count: u64) -> Servers {
+        let members: std::vec::Vec<_> = (0..count).map(|i| Member { identity: i, weight: 1.0 }).collect();
+        Servers::new(&members, Placement::Ring)
+    }
+
+    /// Plays a script on server 0: `x` a failed call, `.` a good one, `t` a tick a second later; draws the states.
+    fn play(script: &str) -> String {
+        let servers = pool(2);
+        let mut now = Time::from_nanos(1);
+        script
+            .chars()
+            .map(|step| {
+                match step {
+                    'x' => servers.judge(now, ServerId(0), true),
+                    '.' => servers.judge(now, ServerId(0), false),
+                    _ => {
+                        now += Span::from_secs(1);
+                        servers.tick_health(now);
+                    }
+                }
+                assert_eq!(servers.open_set().contains(ServerId(0)), servers.health(ServerId(0)).open());
+                servers.health(ServerId(0)).name().chars().next().unwrap()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_server_that_fails_leaves_and_comes_back_on_probation() {
+        let cases = [
+            ("..x.xx.", "uuuuuuu"),
+            ("xxx", "uuf"),
+            ("xxxt.", "uufpu"),
+            ("xxxtxttt", "uufpffpp"),
+            ("xxxtxtt.", "uufpffpu"),
+        ];
+        for (script, want) in cases {
+            assert_eq!(play(script), want, "{script}");
+        }
+    }
+
+    #[test]
+    fn on_probation_a_server_takes_one_call_at_a_time() {
+        let servers = pool(2);
+        servers.set_health(Time::from_nanos(1), ServerId(1), Health::Probation);
+        assert!(servers.open_set().contains(ServerId(1)));
+        servers.dispatch(Time::from_nanos(2), ServerId(1));
+        assert!(!servers.open_set().contains(ServerId(1)));
+        servers.land(Time::from_nanos(3), ServerId(1));
+        assert!(servers.open_set().contains(ServerId(1)));
+    }
+
+    #[test]
+    fn a_server_that_came_back_starts_slowly_and_errors_are_not_speed() {
+        let servers = pool(1);
+        let at = |secs| Time::from_nanos(1) + Span::from_secs(secs);
+        assert_eq!(servers.caution(at(0), ServerId(0)), 1.0);
+        servers.set_health(at(0), ServerId(0), Health::Down);
+        servers.set_health(at(5), ServerId(0), Health::Up);
+        let got = [5, 10, 15].map(|secs| servers.caution(at(secs), ServerId(0)));
+        assert_eq!(got, [10.0, 2.0, 1.0]);
+        servers.judge(at(30), ServerId(0), true);
+        assert!(servers.caution(at(30), ServerId(0)) > 1.06);
+    }
+}

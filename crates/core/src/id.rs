@@ -1,0 +1,144 @@
+//! Names for servers: a small index, and sets of such indices.
+
+/// The largest pool.
+pub const SERVERS_MAX: usize = 1024;
+
+/// A server of the pool, by its index in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u16);
+
+impl ServerId {
+    /// As an index into per-server tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of servers, at most [`SERVERS_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSet([u64; WORDS]);
+
+impl ServerSet {
+    /// No server.
+    pub const EMPTY: Self = Self([0; WORDS]);
+
+    /// The servers `0..count`.
+    pub fn first(count: usize) -> Self {
+        let mut set = Self::EMPTY;
+        for (word, bits) in set.0.iter_mut().enumerate() {
+            *bits = match count.saturating_sub(word * 64) {
+                0 => 0,
+                n if n >= 64 => u64::MAX,
+                n => (1 << n) - 1,
+            };
+        }
+        set
+    }
+
+    /// From its bits, lowest server first.
+    pub(crate) const fn from_words(words: [u64; WORDS]) -> Self {
+        Self(words)
+    }
+
+    /// Its bits, lowest server first.
+    pub(crate) const fn words(&self) -> [u64; WORDS] {
+        self.0
+    }
+
+    /// A set of one.
+    pub fn only(server: ServerId) -> Self {
+        let mut set = Self::EMPTY;
+        set.insert(server);
+        set
+    }
+
+    /// Whether the server is in the set.
+    pub const fn contains(&self, server: ServerId) -> bool {
+        self.0[server.index() / 64] >> (server.index() % 64) & 1 == 1
+    }
+
+    /// Adds a server; false if it was there.
+    pub fn insert(&mut self, server: ServerId) -> bool {
+        let (word, bit) = (server.index() / 64, 1 << (server.index() % 64));
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+
+    /// Takes a server out.
+    pub fn remove(&mut self, server: ServerId) {
+        self.0[server.index() / 64] &= !(1 << (server.index() % 64));
+    }
+
+    /// The servers in both sets.
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
+        self
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The members in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.0
+            .iter()
+            .enumerate()
+            .flat_map(|(word, bits)| Bits(*bits).map(move |bit| ServerId((word * 64 + bit) as u16)))
+    }
+}
+
+impl FromIterator<ServerId> for ServerSet {
+    fn from_iter<I: IntoIterator<Item = ServerId>>(servers: I) -> Self {
+        let mut set = Self::EMPTY;
+        for server in servers {
+            set.insert(server);
+        }
+        set
+    }
+}
+
+/// The positions of the bits that are set.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let bit = self.0.trailing_zeros() as usize;
+        (self.0 != 0).then(|| {
+            self.0 &= self.0 - 1;
+            bit
+        })
+    }
+}
+
+/// Words of a set.
+pub(crate) const WORDS: usize = SERVERS_MAX / 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn sets_hold_what_was_put_in() {
+        for count in [0, 1, 63, 64, 65, 1000, SERVERS_MAX] {
+            let set = ServerSet::first(count);
+            assert_eq!(set.len(), count);
+            assert_eq!(set.iter().map(ServerId::index).collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+        }
+        let mut set: ServerSet = [ServerId(3), ServerId(700)].into_iter().collect();
+        assert!(set.contains(ServerId(700)) && !set.insert(ServerId(3)));
+        set.remove(ServerId(700));
+        assert_eq!(set, ServerSet::only(ServerId(3)));
+        assert!(set.and(&ServerSet::first(3)).is_empty());
+    }
+}

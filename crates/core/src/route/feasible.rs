@@ -1,0 +1,214 @@
+//! F(r): the servers that may serve a call, with a reason for every exclusion.
+//!
+//! Paper: P14. Constraints come first, the adaptive choice is made inside of them. [`Feasible::of`] is the fast form (sets);
+//! [`exclusion`] tells the reason for one server; a test holds them together.
+
+use crate::decision::Exclusion;
+use crate::health::Health;
+use crate::id::{ServerId, ServerSet};
+use crate::key::Key;
+use crate::op::Op;
+use crate::route::placement::{Placement, Subtree};
+use crate::servers::Servers;
+
+/// A call as routing sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// What it does.
+    pub op: Op,
+    /// The key that names its home: the directory for calls on names, the object otherwise.
+    pub place: Key,
+    /// The object, or the directory and name: what a pin holds.
+    pub object: Key,
+    /// The part of the namespace it is in, where the administrator placed parts.
+    pub subtree: Option<Subtree>,
+    /// The one server that may serve it, if there is such.
+    pub bound: Option<(ServerId, Bound)>,
+}
+
+/// Why a call may go to one server only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A listing goes on where its cookies come from.
+    Listing,
+    /// Written data is not committed yet.
+    Uncommitted,
+    /// Others may answer with the state before a mutation.
+    Fenced,
+    /// It was sent there and may have been executed.
+    PerhapsExecuted,
+}
+
+/// The feasible set of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Feasible {
+    /// The key's home by placement alone, whatever its health.
+    pub home: ServerId,
+    /// Where the call goes if nothing is better: the home, or the next in its order that may serve it.
+    pub primary: ServerId,
+    /// Who may serve it; holds the primary.
+    pub set: ServerSet,
+    /// All looked dead, so none was excluded for that.
+    pub panic: bool,
+}
+
+impl Feasible {
+    /// The feasible set, or why there is none: the driver then holds the call.
+    pub fn of(servers: &Servers, target: &Target) -> Result<Self, Exclusion> {
+        let home = home(servers, target).ok_or(Exclusion::Down)?;
+        let mut set = servers.open_set();
+        if let Some(allowed) = servers.placement.allowed(target.place, target.subtree) {
+            set = set.and(&allowed);
+        }
+        if let Some((server, _)) = target.bound {
+            set = set.and(&ServerSet::only(server));
+        }
+        let panic = set.is_empty();
+        if panic {
+            set = panicked(servers, target);
+        }
+        let primary = match set.contains(home) {
+            true => Some(home),
+            false => servers.ring.order(target.place).find(|server| set.contains(*server)).or(set.iter().next()),
+        };
+        match primary {
+            Some(primary) => Ok(Self { home, primary, set, panic }),
+            None => Err(exclusion(servers, target, home).unwrap_or(Exclusion::Down)),
+        }
+    }
+}
+
+/// Why this server may not serve the call; `None` if it may. Placement and bounds are told before health.
+pub fn exclusion(servers: &Servers, target: &Target, server: ServerId) -> Option<Exclusion> {
+    if servers.placement.allowed(target.place, target.subtree).is_some_and(|allowed| !allowed.contains(server)) {
+        return Some(match servers.placement {
+            Placement::Subtrees(_) => Exclusion::OtherSubtree,
+            Placement::Given(_) | Placement::Ring => Exclusion::PlacedElsewhere,
+        });
+    }
+    match target.bound {
+        Some((only, bound)) if only != server => Some(match bound {
+            Bound::Listing => Exclusion::ListingElsewhere,
+            Bound::Uncommitted => Exclusion::UncommittedElsewhere,
+            Bound::Fenced => Exclusion::FencedElsewhere,
+            Bound::PerhapsExecuted => Exclusion::PerhapsExecutedElsewhere,
+        }),
+        Some(_) | None => health_exclusion(servers, server),
+    }
+}
+
+fn health_exclusion(servers: &Servers, server: ServerId) -> Option<Exclusion> {
+    match servers.health(server) {
+        Health::Up => None,
+        Health::Probation => (servers.in_flight(server) > 0).then_some(Exclusion::Probation),
+        Health::Failing => Some(Exclusion::Failing),
+        Health::Down => Some(Exclusion::Down),
+        Health::Drained => Some(Exclusion::Drained),
+        Health::Quarantined => Some(Exclusion::Quarantined),
+    }
+}
+
+/// The home depends on the key, the membership and the placement, never on health or load.
+fn home(servers: &Servers, target: &Target) -> Option<ServerId> {
+    match servers.placement.allowed(target.place, target.subtree) {
+        None => servers.ring.home(target.place),
+        Some(allowed) => {
+            servers.ring.order(target.place).find(|server| allowed.contains(*server)).or(allowed.iter().next())
+        }
+    }
+}
+
+/// The panic rule: if every server that may serve the call looks dead, none is excluded for that. A bound call waits for its server
+/// instead, since another one could answer wrongly.
+fn panicked(servers: &Servers, target: &Target) -> ServerSet {
+    let dead = |exclusion| matches!(exclusion, Some(Exclusion::Down | Exclusion::Failing | Exclusion::Probation));
+    match target.bound {
+        Some(_) => ServerSet::EMPTY,
+        None => servers.ids().filter(|server| dead(exclusion(servers, target, *server))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Rng, mix};
+    use crate::route::ring::Member;
+    use crate::time::Time;
+    use alloc::collections::BTreeMap;
+    use std::vec::Vec;
+
+    const HEALTHS: [Health; 6] =
+        [Health::Up, Health::Probation, Health::Failing, Health::Down, Health::Drained, Health::Quarantined];
+
+    fn pool(placement: Placement, healths: &[Health]) -> Servers {
+        let members: Vec<_> = (0..healths.len() as u64).map(|i| Member { identity: mix(i), weight: 1.0 }).collect();
+        let servers = Servers::new(&members, placement);
+        for (server, health) in servers.ids().zip(healths) {
+            servers.set_health(Time::from_nanos(1), server, *health);
+        }
+        servers
+    }
+
+    fn target(place: u64) -> Target {
+        Target { op: Op::Lookup, place: Key(place), object: Key(place), subtree: None, bound: None }
+    }
+
+    #[test]
+    fn the_fast_set_and_the_reasons_agree() {
+        let mut rng = Rng::new(11);
+        for round in 0..2_000 {
+            let healths: Vec<_> = (0..6).map(|_| HEALTHS[rng.below(6)]).collect();
+            let placement = match rng.below(3) {
+                0 => Placement::Ring,
+                1 => Placement::Subtrees(BTreeMap::from([(Subtree(1), ServerSet::first(3))])),
+                _ => Placement::Given(BTreeMap::from([(Key(round), ServerId(2))])),
+            };
+            let servers = pool(placement, &healths);
+            if rng.chance(0.5) {
+                servers.dispatch(Time::from_nanos(2), ServerId(rng.below(6) as u16));
+            }
+            let mut target = target(round);
+            target.subtree = rng.chance(0.5).then_some(Subtree(1));
+            target.bound = rng.chance(0.2).then_some((ServerId(1), Bound::Fenced));
+            let by_reason: ServerSet = servers.ids().filter(|s| exclusion(&servers, &target, *s).is_none()).collect();
+            match Feasible::of(&servers, &target) {
+                Ok(feasible) if !feasible.panic => assert_eq!(feasible.set, by_reason),
+                Ok(_) | Err(_) => assert!(by_reason.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_home_does_not_move_with_health() {
+        let up = pool(Placement::Ring, &[Health::Up; 5]);
+        for key in 0..200 {
+            let home = Feasible::of(&up, &target(key)).unwrap().home;
+            let ill = pool(Placement::Ring, &[Health::Up; 5]);
+            ill.set_health(Time::from_nanos(1), home, Health::Down);
+            let feasible = Feasible::of(&ill, &target(key)).unwrap();
+            assert_eq!(feasible.home, home);
+            assert_eq!(Some(feasible.primary), up.ring.order(Key(key)).nth(1));
+        }
+    }
+
+    #[test]
+    fn if_all_look_dead_none_is_excluded_but_never_one_with_other_handles() {
+        use Health::{Down, Drained, Failing, Quarantined};
+        let servers = pool(Placement::Ring, &[Down, Failing, Quarantined, Drained]);
+        let feasible = Feasible::of(&servers, &target(1)).unwrap();
+        assert!(feasible.panic);
+        assert_eq!(feasible.set, ServerSet::first(2));
+        let none = pool(Placement::Ring, &[Quarantined, Drained]);
+        assert!(Feasible::of(&none, &target(1)).is_err());
+    }
+
+    #[test]
+    fn a_bound_call_waits_for_its_server() {
+        let servers = pool(Placement::Ring, &[Health::Down, Health::Up]);
+        let mut target = target(3);
+        target.bound = Some((ServerId(0), Bound::PerhapsExecuted));
+        assert!(Feasible::of(&servers, &target).is_err());
+        target.bound = Some((ServerId(1), Bound::PerhapsExecuted));
+        assert_eq!(Feasible::of(&servers, &target).unwrap().primary, ServerId(1));
+    }
+}

@@ -1,0 +1,74 @@
+//! Objects that must be read where they were changed, because other servers may still answer with the state before.
+//!
+//! Unlike a pin, a fence is a matter of correctness: it is never forgotten early. When the table is full, everything that would need a new
+//! fence raises one fence for all keys instead ([`Fences::all_until`]): reads then stay at home until it ends.
+
+use crate::id::ServerId;
+use crate::key::Key;
+use crate::time::Time;
+use alloc::collections::BTreeMap;
+
+/// At most [`FENCES_MAX`] fenced objects.
+#[derive(Clone, Debug, Default)]
+pub struct Fences {
+    by_object: BTreeMap<Key, (ServerId, Time)>,
+    /// While this lies in the future every read goes where mutations of its key go: home.
+    all_until: Time,
+}
+
+impl Fences {
+    /// Fences an object at the server that changed it.
+    pub fn raise(&mut self, now: Time, object: Key, server: ServerId, until: Time) {
+        if until <= now {
+            return;
+        }
+        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
+            self.by_object.retain(|_, (_, until)| now < *until);
+        }
+        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
+            self.all_until = self.all_until.max(until);
+            return;
+        }
+        self.by_object.insert(object, (server, until));
+    }
+
+    /// The server that must answer for this object now.
+    pub fn find(&self, now: Time, object: Key) -> Option<ServerId> {
+        self.by_object.get(&object).filter(|(_, until)| now < *until).map(|(server, _)| *server)
+    }
+
+    /// Whether every object counts as fenced at home.
+    pub fn all(&self, now: Time) -> bool {
+        now < self.all_until
+    }
+}
+
+/// Fences kept one by one.
+pub const FENCES_MAX: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Span;
+
+    #[test]
+    fn a_fence_is_never_forgotten_early() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let until = now + Span::from_secs(60);
+        for key in 0..=FENCES_MAX as u64 {
+            fences.raise(now, Key(key), ServerId(1), until);
+        }
+        assert!((0..FENCES_MAX as u64).all(|key| fences.find(now, Key(key)) == Some(ServerId(1))));
+        assert_eq!(fences.find(now, Key(FENCES_MAX as u64)), None);
+        assert!(fences.all(now) && !fences.all(until));
+        fences.raise(until, Key(1 << 40), ServerId(2), until + Span::from_secs(1));
+        assert_eq!(fences.find(until, Key(1 << 40)), Some(ServerId(2)));
+    }
+
+    #[test]
+    fn a_coherent_pool_needs_no_fences() {
+        let mut fences = Fences::default();
+        fences.raise(Time::from_nanos(5), Key(1), ServerId(0), Time::from_nanos(5));
+        assert_eq!(fences.find(Time::from_nanos(5), Key(1)), None);
+    }
+}

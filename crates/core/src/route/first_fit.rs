@@ -1,0 +1,160 @@
+//! The default policy: stay at home unless another server is better by a gap; then the first that fits, in the key's own ring order.
+//!
+//! Every server is looked at with its exact count of calls in flight, so each own dispatch moves the picture at once and a batch stops
+//! by itself; that is why there is no steering cap. Going round in ring order, not to the least loaded, keeps a hot key on few servers.
+//! Mutations of one directory are split by name over `width` servers.
+
+use crate::control::knobs::Knobs;
+use crate::decision::Why;
+use crate::id::ServerId;
+use crate::load::Load;
+use crate::rng::Rng;
+use crate::route::feasible::{Feasible, Target};
+use crate::route::pin::Pins;
+use crate::route::width::Widths;
+use crate::servers::Servers;
+use crate::time::{Span, Time};
+
+/// What belongs to keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pins: Pins,
+    widths: Widths,
+}
+
+/// One decision's view: the servers, the knobs, the feasible set.
+pub(crate) struct Scene<'a> {
+    pub(crate) now: Time,
+    pub(crate) servers: &'a Servers,
+    pub(crate) knobs: &'a Knobs,
+    pub(crate) feasible: &'a Feasible,
+    pub(crate) target: &'a Target,
+}
+
+impl State {
+    pub(crate) fn choose(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
+        match scene.target.op.mutates() {
+            true => self.mutation(scene),
+            false => self.read(scene, rng),
+        }
+    }
+
+    fn read(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
+        let (home, work) = scene.home();
+        if work < scene.knobs.gap_min() {
+            return (home, Why::Home);
+        }
+        let least = scene.least();
+        if let Some(pinned) = self.pinned(scene, work, least) {
+            return (pinned, Why::Pinned);
+        }
+        match scene.fit(work, least, rng) {
+            None => (home, Why::Home),
+            Some(server) => {
+                self.pins.pin(scene.target.object, server, scene.now + scene.knobs.pin);
+                (server, Why::Steered { gap: work - scene.servers.work(server) })
+            }
+        }
+    }
+
+    /// A pin is followed only while it still pays.
+    fn pinned(&self, scene: &Scene<'_>, home: Load, least: Load) -> Option<ServerId> {
+        let server = self.pins.find(scene.now, scene.target.object)?;
+        let work = scene.servers.work(server);
+        let pays = work < home && work < least + scene.knobs.gap + scene.knobs.gap;
+        (server != scene.feasible.primary && scene.feasible.set.contains(server) && pays).then_some(server)
+    }
+
+    fn mutation(&mut self, scene: &Scene<'_>) -> (ServerId, Why) {
+        let (home, home_work) = scene.home();
+        if !scene.knobs.split || home_work < scene.knobs.gap_min() {
+            return (home, Why::Home);
+        }
+        let directory = scene.target.place;
+        let width = self.widths.find(scene.now, directory);
+        let owner = scene.owner(width);
+        let work = scene.servers.work(owner);
+        let grown = match work >= scene.least() + scene.knobs.gap_split {
+            true => scene.grown(width),
+            false => width,
+        };
+        if grown != width || width > 1 {
+            self.widths.set(scene.now, directory, grown);
+        }
+        match owner != home && work < home_work {
+            true => (owner, Why::Split { width }),
+            false => (home, Why::Home),
+        }
+    }
+}
+
+impl Scene<'_> {
+    fn home(&self) -> (ServerId, Load) {
+        (self.feasible.primary, self.servers.work(self.feasible.primary))
+    }
+
+    /// The least work in the feasible set.
+    fn least(&self) -> Load {
+        self.feasible.set.iter().map(|server| self.servers.work(server)).min().unwrap_or(Load::ZERO)
+    }
+
+    /// Another server that is better by the gap, if there is one.
+    fn fit(&self, home: Load, least: Load, rng: &mut Rng) -> Option<ServerId> {
+        if home - least < self.gap_now(home) {
+            return None;
+        }
+        let enough = home - self.knobs.gap.min(Load::calls(2)).min(self.gap_now(home));
+        if self.shares_are_old() {
+            return self.better_of_two(enough, rng);
+        }
+        let fits = |server: &ServerId| {
+            let work = self.servers.work(*server);
+            self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap
+        };
+        self.servers.ring.order(self.target.place).find(fits)
+    }
+
+    /// Shares older than half a service time say little of who is idle now.
+    fn shares_are_old(&self) -> bool {
+        let (age, service) = (self.servers.share_age(), self.servers.service());
+        age > Span::ZERO && age * 2 > service
+    }
+
+    /// The gap that holds for this call. A home with just one call ahead is left for an idle server only if that call has long to go:
+    /// what remains of it is what staying costs.
+    fn gap_now(&self, home: Load) -> Load {
+        if self.knobs.patience.is_none() || home >= Load::calls(2) {
+            return self.knobs.gap;
+        }
+        let age = self.servers.head_age(self.now, self.feasible.primary);
+        match self.knobs.patience {
+            Some(patience) if age < patience => Load::ONE,
+            Some(_) | None => self.knobs.gap,
+        }
+    }
+
+    /// Shares too old to tell who is least loaded: two at random, so that proxies do not herd.
+    fn better_of_two(&self, enough: Load, rng: &mut Rng) -> Option<ServerId> {
+        let draw = |rng: &mut Rng| {
+            let nth = rng.below(self.feasible.set.len());
+            self.feasible.set.iter().nth(nth)
+        };
+        let (a, b) = (draw(rng)?, draw(rng)?);
+        let better = if self.servers.work(b) < self.servers.work(a) { b } else { a };
+        (self.servers.work(better) <= enough).then_some(better)
+    }
+
+    /// The owner of this name among the first `width` servers of the directory's order.
+    fn owner(&self, width: u16) -> ServerId {
+        if width <= 1 {
+            return self.feasible.primary;
+        }
+        let nth = self.target.object.0 as usize % usize::from(width);
+        let mut order = self.servers.ring.order(self.target.place).filter(|server| self.feasible.set.contains(*server));
+        order.nth(nth).unwrap_or(self.feasible.primary)
+    }
+
+    fn grown(&self, width: u16) -> u16 {
+        (width.saturating_mul(2)).min(self.feasible.set.len() as u16)
+    }
+}

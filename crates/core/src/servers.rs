@@ -1,0 +1,278 @@
+//! What this proxy knows of the servers, shared by all shards: padded atomics, read by every decision.
+//!
+//! Counts of calls in flight are exact; what is derived (smoothed loads, quantiles, weights) is published by the tick. Everything is
+//! `Relaxed`: a decision on a value that is some nanoseconds old is as good, and nothing else is ordered by these.
+
+use crate::health::Health;
+use crate::id::{SERVERS_MAX, ServerId, ServerSet};
+use crate::load::{Load, Weight};
+use crate::route::budget::SteerBudget;
+use crate::route::placement::Placement;
+use crate::route::ring::{Member, Ring};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The pool as one proxy sees it. Paper: P1, P18.
+#[derive(Debug)]
+pub struct Servers {
+    pub(crate) ring: Ring,
+    pub(crate) placement: Placement,
+    pub(crate) slots: Box<[Slot]>,
+    /// Servers that health lets calls go to; kept in step with the slots' `health`.
+    pub(crate) open: [AtomicU64; SERVERS_MAX / 64],
+    /// How many servers are on probation, so that the common case need not look.
+    pub(crate) probing: AtomicUsize,
+    pub(crate) budget: SteerBudget,
+    pub(crate) turn: AtomicUsize,
+    rtt: AtomicU64,
+    service: AtomicU64,
+    share_age: AtomicU64,
+    /// What one own dispatch adds to the peers' estimated load until their shares tell, in 256ths.
+    echo: AtomicU32,
+}
+
+/// One server. Paper: P1.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Slot {
+    pub(crate) in_flight: AtomicU32,
+    /// What peers have in flight there, in 256ths.
+    pub(crate) peers: AtomicU32,
+    pub(crate) weight: AtomicU32,
+    /// When the call at the head of the queue began, as far as own calls tell.
+    pub(crate) head_since: AtomicU64,
+    /// Dispatched since the beginning; wraps.
+    pub(crate) dispatched: AtomicU32,
+    pub(crate) health: AtomicU8,
+    pub(crate) health_since: AtomicU64,
+    pub(crate) failures: AtomicU32,
+    pub(crate) backoff: AtomicU32,
+    pub(crate) error_share: AtomicU32,
+    pub(crate) cpu: AtomicU8,
+    load_smooth: AtomicU32,
+    latency_p50: AtomicU64,
+    latency_p99: AtomicU64,
+    service: AtomicU64,
+}
+
+/// A copy of what is known of one server. Paper: P1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServerView {
+    /// Calls in flight, own and peers'.
+    pub load: Load,
+    /// The same, smoothed by the fast tick. Paper: P3.
+    pub load_smooth: Load,
+    /// Median latency.
+    pub latency_p50: Span,
+    /// Tail latency.
+    pub latency_p99: Span,
+    /// Service time; zero while unknown.
+    pub service: Span,
+    /// How much one call counts.
+    pub weight: Weight,
+    /// Whether calls may go there.
+    pub health: Health,
+}
+
+impl Servers {
+    /// A pool; at most [`SERVERS_MAX`] members are used.
+    pub fn new(members: &[Member], placement: Placement) -> Self {
+        let members = &members[..members.len().min(SERVERS_MAX)];
+        let all = ServerSet::first(members.len());
+        Self {
+            ring: Ring::new(members),
+            placement,
+            slots: members.iter().map(|_| Slot::default()).collect(),
+            open: all.words().map(AtomicU64::new),
+            probing: AtomicUsize::new(0),
+            budget: SteerBudget::default(),
+            turn: AtomicUsize::new(0),
+            rtt: AtomicU64::new(0),
+            service: AtomicU64::new(0),
+            share_age: AtomicU64::new(0),
+            echo: AtomicU32::new(0),
+        }
+    }
+
+    /// How many servers the pool has.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the pool has none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// All servers of the pool.
+    pub fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (0..self.slots.len() as u16).map(ServerId)
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Calls in flight at a server as this proxy knows them: its own exactly, plus its peers' shares.
+    pub fn load(&self, server: ServerId) -> Load {
+        let slot = &self.slots[server.index()];
+        Load::calls(slot.in_flight.load(Relaxed)) + Load::from_raw(slot.peers.load(Relaxed))
+    }
+
+    /// The load, with calls at a slow server counted for more: D_i of first-fit.
+    pub fn work(&self, server: ServerId) -> Load {
+        let weight = Weight::from_raw(self.slots[server.index()].weight.load(Relaxed));
+        self.load(server).weighted(weight)
+    }
+
+    /// Own calls in flight.
+    pub fn in_flight(&self, server: ServerId) -> u32 {
+        self.slots[server.index()].in_flight.load(Relaxed)
+    }
+
+    /// Calls sent to a server so far; wraps.
+    pub fn dispatched(&self, server: ServerId) -> u32 {
+        self.slots[server.index()].dispatched.load(Relaxed)
+    }
+
+    /// How long the call at the head of the server's queue has been in service, as far as own calls tell; zero when idle.
+    pub fn head_age(&self, now: Time, server: ServerId) -> Span {
+        let slot = &self.slots[server.index()];
+        match slot.in_flight.load(Relaxed) {
+            0 => Span::ZERO,
+            _ => now.since(Time::from_nanos(slot.head_since.load(Relaxed))),
+        }
+    }
+
+    /// Everything known of one server.
+    pub fn view(&self, server: ServerId) -> ServerView {
+        let slot = &self.slots[server.index()];
+        ServerView {
+            load: self.load(server),
+            load_smooth: self.load_smooth(server),
+            latency_p50: self.latency_p50(server),
+            latency_p99: Span::from_nanos(slot.latency_p99.load(Relaxed)),
+            service: Span::from_nanos(slot.service.load(Relaxed)),
+            weight: Weight::from_raw(slot.weight.load(Relaxed)),
+            health: self.health(server),
+        }
+    }
+
+    /// Counts a call that leaves for a server; returns how many own calls it found there.
+    pub(crate) fn dispatch(&self, now: Time, server: ServerId) -> u32 {
+        let slot = &self.slots[server.index()];
+        let found = slot.in_flight.fetch_add(1, Relaxed);
+        slot.dispatched.fetch_add(1, Relaxed);
+        let echo = self.echo.load(Relaxed);
+        if echo > 0 {
+            slot.peers.fetch_add(echo, Relaxed);
+        }
+        if found == 0 {
+            slot.head_since.store(now.as_nanos(), Relaxed);
+        }
+        found
+    }
+
+    /// Counts a call that came back, with or without an answer.
+    pub(crate) fn land(&self, now: Time, server: ServerId) {
+        let slot = &self.slots[server.index()];
+        slot.in_flight.fetch_sub(1, Relaxed);
+        slot.head_since.store(now.as_nanos(), Relaxed);
+    }
+
+    pub(crate) fn load_smooth(&self, server: ServerId) -> Load {
+        Load::from_raw(self.slots[server.index()].load_smooth.load(Relaxed))
+    }
+
+    pub(crate) fn latency_p50(&self, server: ServerId) -> Span {
+        Span::from_nanos(self.slots[server.index()].latency_p50.load(Relaxed))
+    }
+
+    pub(crate) fn cpu(&self, server: ServerId) -> u8 {
+        self.slots[server.index()].cpu.load(Relaxed)
+    }
+
+    /// The tick's results for one server. Paper: P3, P18.
+    pub(crate) fn publish(&self, server: ServerId, load: Load, latency_p50: Span, latency_p99: Span) {
+        let slot = &self.slots[server.index()];
+        slot.load_smooth.store(load.raw(), Relaxed);
+        slot.latency_p50.store(latency_p50.as_nanos(), Relaxed);
+        slot.latency_p99.store(latency_p99.as_nanos(), Relaxed);
+    }
+
+    pub(crate) fn publish_service(&self, server: ServerId, service: Span) {
+        self.slots[server.index()].service.store(service.as_nanos(), Relaxed);
+    }
+
+    pub(crate) fn publish_weight(&self, server: ServerId, weight: Weight) {
+        self.slots[server.index()].weight.store(weight.raw(), Relaxed);
+    }
+
+    /// What the peers have in flight at a server, as [`crate::peer::Shares`] estimates it.
+    pub fn publish_peers(&self, server: ServerId, load: Load) {
+        self.slots[server.index()].peers.store(load.raw(), Relaxed);
+    }
+
+    /// Utilisation of a server's processor in per cent, where an agent reports it. Paper: P6, P18 (only ever breaks ties).
+    pub fn publish_cpu(&self, server: ServerId, percent: u8) {
+        self.slots[server.index()].cpu.store(percent, Relaxed);
+    }
+
+    /// The round trip to the servers without any service: measured with NULL calls.
+    pub fn publish_rtt(&self, rtt: Span) {
+        self.rtt.store(rtt.as_nanos(), Relaxed);
+    }
+
+    /// The round trip.
+    pub fn rtt(&self) -> Span {
+        Span::from_nanos(self.rtt.load(Relaxed))
+    }
+
+    /// The median over servers of their service times; zero while unknown.
+    pub fn service(&self) -> Span {
+        Span::from_nanos(self.service.load(Relaxed))
+    }
+
+    pub(crate) fn publish_service_median(&self, service: Span) {
+        self.service.store(service.as_nanos(), Relaxed);
+    }
+
+    /// How old the peers' shares are on average when they are used; zero without peers.
+    pub fn share_age(&self) -> Span {
+        Span::from_nanos(self.share_age.load(Relaxed))
+    }
+
+    /// See [`crate::peer::Shares`].
+    pub(crate) fn publish_echo(&self, echo: Load) {
+        self.echo.store(echo.raw(), Relaxed);
+    }
+
+    /// Tells how old the shares are when a decision uses them.
+    pub fn publish_share_age(&self, age: Span) {
+        self.share_age.store(age.as_nanos(), Relaxed);
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            in_flight: AtomicU32::new(0),
+            peers: AtomicU32::new(0),
+            weight: AtomicU32::new(Weight::ONE.raw()),
+            head_since: AtomicU64::new(0),
+            dispatched: AtomicU32::new(0),
+            health: AtomicU8::new(Health::Up as u8),
+            health_since: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+            backoff: AtomicU32::new(0),
+            error_share: AtomicU32::new(0),
+            cpu: AtomicU8::new(0),
+            load_smooth: AtomicU32::new(0),
+            latency_p50: AtomicU64::new(0),
+            latency_p99: AtomicU64::new(0),
+            service: AtomicU64::new(0),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Quantiles of latencies over a sliding window, in constant memory.
+//!
+//! Log-linear buckets (16 an octave, so a quantile is off by at most 3 %), and a ring of slots that the tick rotates. Recording is one
+//! increment; a quantile walks the buckets once and is only asked for at a tick.
+
+use crate::time::Span;
+use alloc::boxed::Box;
+
+/// Counts of spans by size.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Box<[u32; BUCKETS]>,
+    total: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Box::new([0; BUCKETS]), total: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts a span.
+    pub fn record(&mut self, span: Span) {
+        let count = &mut self.counts[bucket_of(span)];
+        *count = count.saturating_add(1);
+        self.total += 1;
+    }
+
+    /// How many were counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The span below which a share `q` of all lies, interpolated inside its bucket; `None` if empty.
+    pub fn quantile(&self, q: f64) -> Option<Span> {
+        let rank = q.clamp(0.0, 1.0) * self.total as f64;
+        let mut below = 0.0;
+        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = f64::from(*count);
+            if below + count >= rank {
+                let (low, high) = bounds_of(bucket);
+                let inside = ((rank - below) / count).clamp(0.0, 1.0);
+                return Some(Span::from_nanos(low + ((high - low) as f64 * inside) as u64));
+            }
+            below += count;
+        }
+        None
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.total = 0;
+    }
+
+    /// Adds what another histogram counted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts.iter()).for_each(|(a, b)| *a = a.saturating_add(*b));
+        self.total += other.total;
+    }
+}
+
+/// The last [`SLOTS`] slots of a stream of spans.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    slots: [Histogram; SLOTS],
+    at: usize,
+}
+
+impl Window {
+    /// Counts a span in the current slot.
+    pub fn record(&mut self, span: Span) {
+        self.slots[self.at].record(span);
+    }
+
+    /// Forgets the oldest slot and starts a new one.
+    pub fn rotate(&mut self) {
+        self.at = (self.at + 1) % SLOTS;
+        self.slots[self.at].clear();
+    }
+
+    /// Everything in the window as one histogram.
+    pub fn sum(&self) -> Histogram {
+        let mut sum = Histogram::default();
+        for slot in self.slots.iter().filter(|slot| slot.total > 0) {
+            sum.absorb(slot);
+        }
+        sum
+    }
+}
+
+/// Slots of a window.
+pub const SLOTS: usize = 4;
+
+fn bucket_of(span: Span) -> usize {
+    let units = (span.as_nanos() >> FLOOR_BITS).max(1);
+    let octave = units.ilog2();
+    let inside = match octave {
+        0..SUB_BITS => (units << (SUB_BITS - octave)) & SUB_MASK,
+        SUB_BITS.. => (units >> (octave - SUB_BITS)) & SUB_MASK,
+    };
+    (((octave as usize) << SUB_BITS) + inside as usize).min(BUCKETS - 1)
+}
+
+fn bounds_of(bucket: usize) -> (u64, u64) {
+    let at = |bucket: usize| {
+        let (octave, inside) = (bucket >> SUB_BITS, (bucket as u64) & SUB_MASK);
+        (((1 << SUB_BITS) + inside) << (octave + FLOOR_BITS as usize)) >> SUB_BITS
+    };
+    (at(bucket), at(bucket + 1))
+}
+
+/// Spans below 2^10 ns are all alike.
+const FLOOR_BITS: u32 = 10;
+const SUB_BITS: u32 = 4;
+const SUB_MASK: u64 = (1 << SUB_BITS) - 1;
+/// 2^10 ns .. 2^42 ns, about 73 minutes.
+const BUCKETS: usize = 32 << SUB_BITS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_span_lies_inside_its_bucket() {
+        let mut rng = Rng::new(3);
+        for _ in 0..100_000 {
+            let nanos = (rng.next_u64() >> (22 + rng.below(32))).max(1024);
+            let (low, high) = bounds_of(bucket_of(Span::from_nanos(nanos)));
+            assert!(low <= nanos && nanos < high, "{low} <= {nanos} < {high}");
+            assert!((high - low) as f64 <= low as f64 / 16.0 + 1024.0);
+        }
+        assert_eq!(bucket_of(Span::FOREVER), BUCKETS - 1);
+        assert_eq!(bucket_of(Span::ZERO), 0);
+    }
+
+    #[test]
+    fn quantiles_are_within_the_bucket_error() {
+        let mut rng = Rng::new(4);
+        let mut histogram = Histogram::default();
+        let mut exact: Vec<u64> = (0..50_000).map(|_| (rng.exponential() * 1e8) as u64 + 2_000_000).collect();
+        exact.iter().for_each(|nanos| histogram.record(Span::from_nanos(*nanos)));
+        exact.sort_unstable();
+        for q in [0.1, 0.5, 0.9, 0.99] {
+            let got = histogram.quantile(q).unwrap().as_nanos() as f64;
+            let want = exact[(q * 50_000.0) as usize] as f64;
+            assert!((got / want - 1.0).abs() < 0.035, "q = {q}: {got} is not {want}");
+        }
+        assert_eq!(Histogram::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn a_window_forgets_after_its_slots() {
+        let mut window = Window::default();
+        window.record(Span::from_millis(1));
+        for left in [1, 1, 1, 0] {
+            window.rotate();
+            assert_eq!(window.sum().total(), left);
+        }
+    }
+}
