@@ -126,10 +126,7 @@ fn mean_rates_are_as_described() {
         ("spotify", 0.7),
     ];
     for (text, want) in cases {
-        let setting =
-            if text == "job-start" { Setting { service_mean: Span::from_micros(500), ..fast() } } else { fast() };
-        let want = if text == "job-start" { 0.3 + (want - 0.3) / 2.0 } else { want };
-        let got = stream(&spec(text), &setting).count() as f64 / 300.0 / setting.capacity();
+        let got = stream(&spec(text), &fast()).count() as f64 / 300.0 / fast().capacity();
         assert!((got / want - 1.0).abs() < 0.01, "{text}: {got} is not {want}");
     }
 }
