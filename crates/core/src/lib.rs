@@ -7,6 +7,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cache;
 pub mod control;
 pub mod decision;
 pub mod health;
@@ -18,5 +19,6 @@ pub mod peer;
 pub mod rng;
 pub mod route;
 pub mod servers;
+pub mod shard;
 pub mod telemetry;
 pub mod time;

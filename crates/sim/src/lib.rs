@@ -1,1 +1,18 @@
-//! The simulator.
+//! A deterministic simulator of metadata servers behind MIDAS and behind its rivals.
+//!
+//! It runs the very policy code that the daemon runs, on simulated time. One seed is one world: same seed, same digest.
+
+pub mod baseline;
+pub mod check;
+pub mod config;
+pub mod fault;
+mod metrics;
+pub mod model;
+pub mod policy;
+mod proxy;
+pub mod queue;
+pub mod report;
+pub mod units;
+mod world;
+
+pub use world::run;

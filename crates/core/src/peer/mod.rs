@@ -2,4 +2,4 @@
 
 pub mod share;
 
-pub use share::{Share, Shares};
+pub use share::{Share, Shares, share_interval};

@@ -133,3 +133,17 @@ impl Shares {
         Load::ONE
     }
 }
+
+/// How often a proxy tells its load: ten times in a service time, but never more than [`SHARES_MAX`] datagrams a second into a proxy.
+pub fn share_interval(service: Span, peers: usize) -> Span {
+    let least = Span::from_secs_f64(peers as f64 / SHARES_MAX);
+    let wanted = if service == Span::ZERO { INTERVAL_MAX } else { service.scale(0.1) };
+    wanted.min(INTERVAL_MAX).max(least).max(INTERVAL_MIN)
+}
+
+/// Load shares a second that a proxy may receive.
+pub const SHARES_MAX: f64 = 18_000.0;
+/// Rarer shares make proxies herd.
+const INTERVAL_MAX: Span = Span::from_millis(10);
+/// More often gains nothing over the network's own delay.
+const INTERVAL_MIN: Span = Span::from_micros(250);

@@ -1,0 +1,259 @@
+//! One part of the key space: its cache, pins, widths and fences. The daemon keeps it behind one short lock, the simulator owns it plainly.
+//!
+//! A call is asked ([`Shard::ask`]: answered, joined, or let through) and sent ([`Shard::send`]); [`Shard::decide`] is both. In between, where
+//! several proxies share a cache, a mutation is announced to the others. A forwarded call's [`Ticket`] is not `Clone` and is consumed when
+//! it settles, so nothing can be settled twice or filled from nowhere.
+
+use crate::cache::{Cache, Class, Ended, Facts, Fetch, Fill, FlightId, Mark, Read};
+use crate::control::knobs::Knobs;
+use crate::decision::{Exclusion, Route};
+use crate::op::Op;
+use crate::route::Router;
+use crate::route::feasible::{Bound, Target};
+use crate::route::fence::Fences;
+use crate::servers::Servers;
+use crate::telemetry::recorder::{Recorder, Sample};
+use crate::time::{Span, Time};
+use alloc::vec::Vec;
+use core::hash::Hash;
+
+/// A call as the core sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a, K> {
+    /// What routing needs.
+    pub target: Target,
+    /// The cache entry that could answer it, for a call that only reads metadata.
+    pub entry: Option<(K, Class)>,
+    /// The entries of this shard that it changes.
+    pub touches: &'a [K],
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub enum Decision<K, V> {
+    /// Answered from the cache, which may do so until `horizon`.
+    Answer {
+        /// The cached value.
+        value: V,
+        /// How long ago it was known to be true.
+        age: Span,
+        /// Until when it may be answered.
+        horizon: Time,
+    },
+    /// The same call is already on its way; its answer serves this one too.
+    Join(FlightId),
+    /// Goes to a server.
+    Forward(Ticket<K>),
+    /// No server may serve it now: the driver keeps it and asks again.
+    Hold(Pass<K>, Exclusion),
+}
+
+/// What a call that was let through holds of this shard's cache: a fetch if it reads, marks if it mutates. Must be sent or dropped with
+/// [`Shard::give_up`].
+#[derive(Debug)]
+pub struct Pass<K> {
+    fetch: Option<Fetch<K>>,
+    marks: Vec<Mark<K>>,
+}
+
+/// A call on its way to a server.
+#[derive(Debug)]
+pub struct Ticket<K> {
+    /// Where it goes and why.
+    pub route: Route,
+    target: Target,
+    sent: Time,
+    found: u32,
+    pass: Pass<K>,
+}
+
+/// How a forwarded call ended.
+#[derive(Debug)]
+pub enum Outcome<'a, V> {
+    /// The server answered; a read's value and what is known of it.
+    Answered(Option<(&'a V, Facts)>),
+    /// The server answered with an error of its own (overload, I/O): errors are not speed.
+    Failed,
+    /// No answer will come: a mutation may or may not have been executed.
+    Lost,
+}
+
+/// What settling a call did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settled {
+    /// The flight whose joined calls can be answered now.
+    pub flight: Option<FlightId>,
+    /// What became of the value.
+    pub fill: Option<Fill>,
+    /// From sending to settling.
+    pub latency: Span,
+}
+
+/// Cache and routing state of one part of the key space.
+#[derive(Debug)]
+pub struct Shard<K, V> {
+    router: Router,
+    cache: Cache<K, V>,
+    fences: Fences,
+    staleness: Span,
+}
+
+impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
+    /// A shard; `staleness` is how long other servers of the pool may answer with the state before a mutation.
+    pub fn new(router: Router, cache: Cache<K, V>, staleness: Span) -> Self {
+        Self { router, cache, fences: Fences::default(), staleness }
+    }
+
+    /// Decides one call: answer, join, forward, or hold.
+    pub fn decide(&mut self, now: Time, servers: &Servers, knobs: &Knobs, call: &Call<'_, K>) -> Decision<K, V> {
+        match self.ask(now, knobs, call) {
+            Asked::Answer { value, age, horizon } => Decision::Answer { value, age, horizon },
+            Asked::Join(flight) => Decision::Join(flight),
+            Asked::Through(pass) => match self.send(now, servers, knobs, &call.target, pass) {
+                Ok(ticket) => Decision::Forward(ticket),
+                Err((pass, why)) => Decision::Hold(pass, why),
+            },
+        }
+    }
+
+    /// The cache's part. A mutation drops and marks what it changes, before it can leave.
+    pub fn ask(&mut self, now: Time, knobs: &Knobs, call: &Call<'_, K>) -> Asked<K, V> {
+        let marks = call.touches.iter().map(|key| self.cache.mark(now, *key)).collect();
+        match call.entry.filter(|_| knobs.caching && call.target.op.cacheable()) {
+            None => Asked::Through(Pass { fetch: None, marks }),
+            Some((key, class)) => match self.cache.read(now, key, class) {
+                Read::Answer { value, age, horizon } => Asked::Answer { value, age, horizon },
+                Read::Join(flight) => Asked::Join(flight),
+                Read::Fetch(fetch) => Asked::Through(Pass { fetch: Some(fetch), marks }),
+            },
+        }
+    }
+
+    /// The router's part.
+    pub fn send(
+        &mut self,
+        now: Time,
+        servers: &Servers,
+        knobs: &Knobs,
+        target: &Target,
+        pass: Pass<K>,
+    ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
+        let target = self.fenced(now, *target);
+        match self.router.choose(now, servers, knobs, &target) {
+            Ok(route) => Ok(self.send_to(now, servers, &target, route, pass)),
+            Err(why) => Err((pass, why)),
+        }
+    }
+
+    /// Sends on a route that was chosen elsewhere.
+    pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
+        if let Some(fetch) = &pass.fetch {
+            self.cache.sent(fetch);
+        }
+        let found = servers.dispatch(now, route.to);
+        Ticket { route, target: *target, sent: now, found, pass }
+    }
+
+    /// A forwarded call came back, or never will.
+    pub fn settle(
+        &mut self,
+        now: Time,
+        servers: &Servers,
+        recorder: &mut Recorder,
+        ticket: Ticket<K>,
+        outcome: Outcome<'_, V>,
+    ) -> Settled {
+        let Ticket { route, target, sent, found, pass } = ticket;
+        let latency = now.since(sent);
+        servers.land(now, route.to);
+        servers.judge(now, route.to, !matches!(outcome, Outcome::Answered(_)));
+        if matches!(outcome, Outcome::Answered(_)) {
+            recorder.record(Sample { server: route.to, op: target.op, latency, found }, servers.rtt());
+        }
+        if target.op.mutates() {
+            self.fences.raise(now, target.object, route.to, now + self.staleness);
+        }
+        let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
+        for mark in pass.marks {
+            self.cache.end(now, mark, ended);
+        }
+        let flight = pass.fetch.as_ref().map(Fetch::flight);
+        let fill = self.fill(now, pass.fetch, outcome);
+        Settled { flight, fill, latency }
+    }
+
+    /// Lets go of a call that will never be sent.
+    pub fn give_up(&mut self, now: Time, pass: Pass<K>) {
+        if let Some(fetch) = pass.fetch {
+            self.cache.failed(now, fetch);
+        }
+        for mark in pass.marks {
+            self.cache.end(now, mark, Ended::Done);
+        }
+    }
+
+    /// The cache, for what comes from elsewhere: announcements of peers, ticks, counts.
+    pub fn cache(&mut self) -> &mut Cache<K, V> {
+        &mut self.cache
+    }
+
+    /// The router, to explain what it would do.
+    pub fn router(&mut self) -> &mut Router {
+        &mut self.router
+    }
+
+    /// A read of an object that another server may not know the newest state of goes where it was changed.
+    fn fenced(&self, now: Time, target: Target) -> Target {
+        match (target.bound, self.fences.find(now, target.object)) {
+            (None, Some(server)) => Target { bound: Some((server, Bound::Fenced)), ..target },
+            (Some(_), _) | (None, None) => target,
+        }
+    }
+
+    fn fill(&mut self, now: Time, fetch: Option<Fetch<K>>, outcome: Outcome<'_, V>) -> Option<Fill> {
+        match (fetch?, outcome) {
+            (fetch, Outcome::Answered(Some((value, facts)))) => Some(self.cache.filled(now, fetch, value, facts)),
+            (fetch, Outcome::Answered(None) | Outcome::Failed | Outcome::Lost) => {
+                self.cache.failed(now, fetch);
+                None
+            }
+        }
+    }
+}
+
+/// See [`Shard::ask`].
+#[derive(Debug)]
+pub enum Asked<K, V> {
+    /// See [`Decision::Answer`].
+    Answer {
+        /// The cached value.
+        value: V,
+        /// How long ago it was known to be true.
+        age: Span,
+        /// Until when it may be answered.
+        horizon: Time,
+    },
+    /// See [`Decision::Join`].
+    Join(FlightId),
+    /// Let through: to be sent.
+    Through(Pass<K>),
+}
+
+impl<K> Pass<K> {
+    /// Whether joined calls wait for this one.
+    pub fn flight(&self) -> Option<FlightId> {
+        self.fetch.as_ref().map(Fetch::flight)
+    }
+}
+
+impl<K> Ticket<K> {
+    /// What the call does.
+    pub fn op(&self) -> Op {
+        self.target.op
+    }
+
+    /// The flight that joined calls wait for.
+    pub fn flight(&self) -> Option<FlightId> {
+        self.pass.flight()
+    }
+}

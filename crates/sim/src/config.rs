@@ -1,0 +1,132 @@
+//! What a run is: one world, one policy, one seed.
+
+use crate::fault::Faults;
+use crate::model::service::Service;
+use crate::policy::Contender;
+use midas_core::cache::{Estimator, Mode, Rules};
+use midas_core::id::SERVERS_MAX;
+use midas_core::time::Span;
+use midas_workload::{Setting, Spec};
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The policy.
+    pub policy: Contender,
+    /// The calls.
+    pub workload: Spec,
+    /// Metadata servers: 1..=1024.
+    pub servers: u32,
+    /// Workers of each.
+    pub workers: u32,
+    /// Proxies: 1..=64.
+    pub proxies: u32,
+    /// Offered load relative to the capacity.
+    pub load: f64,
+    /// Service times.
+    pub service: Service,
+    /// Round trip between a proxy and a server, and between two proxies.
+    pub rtt: Span,
+    /// How long calls come.
+    pub duration: Span,
+    /// One seed is one world.
+    pub seed: u64,
+    /// How proxies tell each other their load.
+    pub shares: ShareInterval,
+    /// The cache, if there is one.
+    pub cache: Option<CacheConfig>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Whether the queues over time are kept, for figures.
+    pub trace: Option<Span>,
+}
+
+/// How often load shares are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareInterval {
+    /// As the core chooses for the service time and the number of proxies.
+    Auto,
+    /// Never: own counts only.
+    Off,
+    /// So often.
+    Every(Span),
+}
+
+/// A cache in every proxy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheConfig {
+    /// What it may do.
+    pub mode: Mode,
+    /// p*. Paper: P10.
+    pub stale_target: f64,
+    /// How hazards are estimated.
+    pub estimator: Estimator,
+    /// The coherence rules; only tests switch one off.
+    pub rules: Rules,
+}
+
+impl Config {
+    /// The study's defaults: m = 8, load 0.7, constant 100 ms, round trip 1 ms, one proxy, 300 s. Paper: P19.
+    pub fn new(policy: Contender, workload: Spec) -> Self {
+        Self {
+            policy,
+            workload,
+            servers: 8,
+            workers: 1,
+            proxies: 1,
+            load: 0.7,
+            service: Service::PAPER,
+            rtt: Span::from_millis(1),
+            duration: Span::from_secs(300),
+            seed: 1,
+            shares: ShareInterval::Auto,
+            cache: None,
+            faults: Faults::default(),
+            trace: None,
+        }
+    }
+
+    /// What is impossible about it, in one line; nothing is simulated then.
+    pub fn check(&self) -> Result<(), String> {
+        let range = |name: &str, value: u32, low: u32, high: u32| match (low..=high).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} must be in {low}..{high}, got {value}")),
+        };
+        range("--servers", self.servers, 1, SERVERS_MAX as u32)?;
+        range("--workers", self.workers, 1, 1024)?;
+        range("--proxies", self.proxies, 1, 64)?;
+        range("--slow", self.faults.slow.map_or(0, |slow| slow.servers), 0, self.servers)?;
+        range("--failing", self.faults.failing, 0, self.servers)?;
+        if !(self.load > 0.0 && self.load <= 4.0) {
+            return Err(format!("--load must be above 0 and at most 4, got {}", self.load));
+        }
+        if self.duration == Span::ZERO || self.duration > Span::from_secs(86_400) {
+            return Err("--duration must be above 0 and at most 24h".to_owned());
+        }
+        if self.rtt > Span::from_secs(10) {
+            return Err("--rtt must be at most 10s".to_owned());
+        }
+        if self.faults.slow.is_some_and(|slow| !(slow.factor >= 0.01 && slow.factor <= 1000.0)) {
+            return Err("--slow K:FACTOR takes a factor in 0.01..1000".to_owned());
+        }
+        let share = |name: &str, value: f64| match (0.0..1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} must be in 0..1, got {value}")),
+        };
+        share("--loss", self.faults.loss)?;
+        share("--share-loss", self.faults.share_loss)
+    }
+
+    /// The same as the workload crate wants it.
+    pub fn setting(&self) -> Setting {
+        Setting {
+            servers: self.servers,
+            workers: self.workers,
+            service_mean: self.service.mean(),
+            load: self.load,
+            duration: self.duration,
+            seed: self.seed,
+            ..Setting::default()
+        }
+    }
+}
