@@ -7,6 +7,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cache;
 pub mod op;
 pub mod rng;
 pub mod time;
