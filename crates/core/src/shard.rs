@@ -239,14 +239,14 @@ pub enum Asked<K, V> {
     Through(Pass<K>),
 }
 
-impl<K> Pass<K> {
+impl<K: Copy> Pass<K> {
     /// Whether joined calls wait for this one.
     pub fn flight(&self) -> Option<FlightId> {
         self.fetch.as_ref().map(Fetch::flight)
     }
 }
 
-impl<K> Ticket<K> {
+impl<K: Copy> Ticket<K> {
     /// What the call does.
     pub fn op(&self) -> Op {
         self.target.op

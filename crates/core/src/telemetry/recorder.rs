@@ -52,8 +52,10 @@ impl Recorder {
         self.pool.record(sample.latency);
         self.ended += 1;
         if sample.found <= 1 && tells_service(sample.op) {
-            record.service.record(sample.latency.saturating_sub(rtt));
             self.ahead.record(sample);
+            if sample.found == 0 {
+                record.service.record(sample.latency.saturating_sub(rtt));
+            }
         }
     }
 

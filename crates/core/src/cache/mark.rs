@@ -1,0 +1,149 @@
+//! Mutations that are running, or may be: while a key is marked nothing of it is filled.
+//!
+//! A mark whose end is unknown holds its key for `server_hold_max`, because the call may still wait in the server. It must
+//! never forget such a hold early: when there are too many to remember, everything is held instead.
+
+use super::hash::Fixed;
+use crate::time::{Span, Time};
+use core::hash::Hash;
+use hashbrown::HashMap;
+
+/// One unfinished mutation of one key. Not `Clone`: consumed by `end`, exactly once.
+#[derive(Debug)]
+#[must_use = "a mark must be ended, or its key is never cached again"]
+pub struct Mark<K> {
+    pub(super) key: K,
+}
+
+impl<K: Copy> Mark<K> {
+    /// The key that is changed.
+    pub fn key(&self) -> K {
+        self.key
+    }
+}
+
+/// How a mutation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The server replied.
+    Done,
+    /// The connection broke: it may run later, or not at all (R8).
+    Unknown,
+}
+
+/// What stands in a fill's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marked {
+    No,
+    /// A mutation is unfinished.
+    Pending,
+    /// A mutation may still run in a server.
+    Held,
+}
+
+/// Invariant: a key is in `keys` while `pending > 0`, or while its hold has not been swept away.
+#[derive(Debug)]
+pub(super) struct Marks<K> {
+    keys: HashMap<K, State, Fixed>,
+    all_until: Time,
+    keys_max: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    pending: u32,
+    until: Time,
+}
+
+impl<K: Copy + Eq + Hash> Marks<K> {
+    /// `all_until`: until then every key is held.
+    pub(super) fn new(keys_max: usize, all_until: Time) -> Self {
+        Self { keys: HashMap::with_hasher(Fixed), all_until, keys_max }
+    }
+
+    pub(super) fn begin(&mut self, key: K) -> Mark<K> {
+        self.keys.entry(key).or_insert(State { pending: 0, until: Time::ZERO }).pending += 1;
+        Mark { key }
+    }
+
+    /// The mutation is over; `hold` is zero when it cannot run any more.
+    pub(super) fn end(&mut self, now: Time, Mark { key }: Mark<K>, hold: Span) {
+        let crowded = self.keys.len() > self.keys_max;
+        let state = self.keys.get_mut(&key).expect("a mark keeps its key");
+        state.pending -= 1;
+        if crowded {
+            self.all_until = self.all_until.max(now + hold).max(state.until);
+        } else {
+            state.until = state.until.max(now + hold);
+        }
+        if state.pending == 0 && (crowded || state.until <= now) {
+            self.keys.remove(&key);
+        }
+    }
+
+    pub(super) fn of(&self, now: Time, key: &K) -> Marked {
+        match self.keys.get(key) {
+            Some(state) if state.pending > 0 => Marked::Pending,
+            Some(state) if now < state.until => Marked::Held,
+            Some(_) | None if now < self.all_until => Marked::Held,
+            Some(_) | None => Marked::No,
+        }
+    }
+
+    /// Forgets the holds that are over.
+    pub(super) fn sweep(&mut self, now: Time) {
+        self.keys.retain(|_, state| state.pending > 0 || now < state.until);
+    }
+
+    /// Marked and held keys.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+}
+
+/// Above this many marked keys, a hold is a hold of everything.
+pub(super) const MARKED_KEYS_MAX: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Span = Span::from_secs(60);
+
+    fn at(secs: u64) -> Time {
+        Time::ZERO + Span::from_secs(secs)
+    }
+
+    #[test]
+    fn a_key_is_marked_until_its_last_mark_ends_and_its_hold_is_over() {
+        let mut marks = Marks::new(8, Time::ZERO);
+        let (first, second) = (marks.begin(1), marks.begin(1));
+        marks.end(at(1), first, HOLD);
+        assert_eq!(marks.of(at(2), &1), Marked::Pending);
+        marks.end(at(3), second, Span::ZERO);
+        for (when, want) in [(3, Marked::Held), (60, Marked::Held), (61, Marked::No)] {
+            assert_eq!(marks.of(at(when), &1), want, "at {when} s");
+        }
+        marks.sweep(at(61));
+        assert_eq!(marks.len(), 0);
+    }
+
+    #[test]
+    fn what_is_done_leaves_nothing_behind() {
+        let mut marks = Marks::new(8, Time::ZERO);
+        let mark = marks.begin(1);
+        marks.end(at(1), mark, Span::ZERO);
+        assert_eq!((marks.of(at(1), &1), marks.len()), (Marked::No, 0));
+    }
+
+    #[test]
+    fn too_many_holds_become_one_hold_of_everything() {
+        let mut marks = Marks::new(2, Time::ZERO);
+        for key in 0..3u8 {
+            let _unfinished = marks.begin(key);
+        }
+        marks.end(at(1), Mark { key: 0 }, HOLD);
+        assert_eq!((marks.of(at(60), &9), marks.of(at(61), &9)), (Marked::Held, Marked::No));
+        assert_eq!(marks.of(at(60), &0), Marked::Held);
+    }
+}

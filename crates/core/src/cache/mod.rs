@@ -1,0 +1,372 @@
+//! What may be answered without asking a server, for how long, and whom a read may wait with.
+//!
+//! Pure state: the driver says what happens, the cache says what may be done. It must never serve an entry at or past its
+//! horizon (P12), nor, in lease mode, one that a mutation may have changed. It is not a map with timeouts because a late
+//! reply must not bring old state back: a fill needs a ticket from before, and every [`Rule`] must let it pass.
+
+mod bypass;
+mod fill;
+mod flight;
+mod hash;
+mod history;
+mod horizon;
+mod mark;
+mod mode;
+mod params;
+mod pressure;
+mod rules;
+mod stats;
+mod store;
+#[cfg(test)]
+mod tests;
+mod ttl;
+
+pub use fill::{Facts, Fill, Refusal};
+pub use flight::{Fetch, FlightId};
+pub use hash::{Fixed, Folding};
+pub use horizon::Horizon;
+pub use mark::{Ended, Mark};
+pub use mode::{Joins, Mode};
+pub use params::{Impossible, Params, Settings};
+#[doc(hidden)]
+pub use rules::broken;
+pub use rules::{Rule, Rules};
+pub use stats::Stats;
+pub use ttl::Estimator;
+
+use crate::time::{Span, Time};
+use bypass::Bypass;
+use core::hash::Hash;
+use flight::{Asked, Flights};
+use history::History;
+use mark::{Marked, Marks};
+use pressure::Pressure;
+use stats::Counts;
+use store::{Kept, Store};
+use ttl::Classes;
+
+/// The cache of one shard. `K` names what is read, `V` is what is answered.
+#[derive(Debug)]
+pub struct Cache<K, V> {
+    params: Params,
+    rules: Rules,
+    store: Store<K, V>,
+    flights: Flights<K>,
+    marks: Marks<K>,
+    pressure: Pressure<K>,
+    classes: Classes,
+    bypass: Bypass,
+    generation: u64,
+    counts: Counts,
+}
+
+/// A cache class: backend, namespace and operation folded to a small index. Paper: P10.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(pub u8);
+
+/// Cache classes, at most; an index beyond is folded back.
+pub const CLASSES_MAX: usize = 32;
+
+impl Class {
+    const fn index(self) -> usize {
+        self.0 as usize % CLASSES_MAX
+    }
+}
+
+/// Whether the former life of this proxy left calls behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanStart {
+    /// It stopped in order, or never was: no call of it runs.
+    Yes,
+    /// It may have: lease mode fills nothing for `server_hold_max`.
+    No,
+}
+
+/// What to do with a read.
+#[derive(Debug)]
+pub enum Read<K, V> {
+    /// Answer it now.
+    Answer {
+        /// What to answer.
+        value: V,
+        /// How long ago it was known to be true.
+        age: Span,
+        /// When it must no longer be served.
+        horizon: Time,
+    },
+    /// Wait for that flight and answer what it brings.
+    Join(FlightId),
+    /// Ask a server.
+    Fetch(Fetch<K>),
+}
+
+impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
+    /// An empty cache.
+    pub fn new(params: Params, rules: Rules, now: Time, start: CleanStart) -> Self {
+        let all_until = match start {
+            CleanStart::No if rules.has(Rule::CleanStart) => now + params.server_hold_max,
+            CleanStart::Yes | CleanStart::No => Time::ZERO,
+        };
+        Self {
+            params,
+            rules,
+            store: Store::new(params.entries_max, params.bytes_max),
+            flights: Flights::new(flight::FLIGHT_KEYS_MAX),
+            marks: Marks::new(mark::MARKED_KEYS_MAX, all_until),
+            pressure: Pressure::new(&params),
+            classes: Classes::new(&params),
+            bypass: Bypass::new(params.entries_max, params.bypass_below),
+            generation: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A read of `key`: answered, joined, or to be fetched.
+    pub fn read(&mut self, now: Time, key: K, class: Class) -> Read<K, V> {
+        self.classes.read(class);
+        if let Some(answer) = self.answer(now, &key) {
+            self.counts.answers += 1;
+            return answer;
+        }
+        if let Some(flight) = self.joinable(now, &key) {
+            self.counts.joins += 1;
+            return Read::Join(flight);
+        }
+        self.counts.fetches += 1;
+        Read::Fetch(self.flights.begin(now, key, class, self.generation))
+    }
+
+    /// The call of this ticket left for the server: from now on strict mode does not join it.
+    pub fn sent(&mut self, fetch: &Fetch<K>) {
+        self.flights.sent(fetch);
+    }
+
+    /// The reply came; its flight is over. Keeps the value for later reads if every rule allows it.
+    pub fn filled(&mut self, now: Time, fetch: Fetch<K>, value: &V, facts: Facts) -> Fill {
+        let coherent = self.coherent(now, &fetch, facts);
+        let asked = self.flights.end(fetch);
+        match coherent.and_then(|()| self.keep(now, asked, value, facts)) {
+            Ok(horizon) => {
+                self.counts.kept += 1;
+                Fill::Kept { horizon: horizon.until() }
+            }
+            Err(why) => {
+                self.counts.refusals[why as usize] += 1;
+                Fill::Refused(why)
+            }
+        }
+    }
+
+    /// No reply came; the flight is over.
+    pub fn failed(&mut self, _now: Time, fetch: Fetch<K>) {
+        self.flights.end(fetch);
+    }
+
+    /// A mutation of `key` is about to leave: its entry is dropped and nothing is filled until it ended (R5, R13).
+    pub fn mark(&mut self, now: Time, key: K) -> Mark<K> {
+        let class = if self.rules.has(Rule::DropBeforeSend) {
+            self.store.forget(&key)
+        } else {
+            self.store.peek(&key).map(|slot| slot.class)
+        };
+        self.note_write(now, class);
+        self.pressure.note(now, key);
+        self.flights.bump(&key);
+        self.marks.begin(key)
+    }
+
+    /// The mutation is over, or nobody will ever know (R8).
+    pub fn end(&mut self, now: Time, mark: Mark<K>, ended: Ended) {
+        let hold = match ended {
+            Ended::Unknown if self.rules.has(Rule::UnknownHold) => self.params.server_hold_max,
+            Ended::Unknown | Ended::Done => Span::ZERO,
+        };
+        if self.rules.has(Rule::EndBump) {
+            self.flights.bump(&mark.key);
+        }
+        self.store.forget(&mark.key);
+        self.marks.end(now, mark, hold);
+    }
+
+    /// What is known of `key` is no longer true.
+    pub fn invalidate(&mut self, now: Time, key: K) {
+        if let Some(class) = self.store.forget(&key) {
+            self.classes.invalidated(now, class);
+        }
+        self.flights.bump(&key);
+    }
+
+    /// A lease lapsed or the view changed: everything goes, and no read that is out fills any more (R4).
+    pub fn flush(&mut self) {
+        self.store.clear();
+        self.generation += 1;
+    }
+
+    /// The slow loop: class TTLs and old holds. Paper: P10, every 30 s.
+    pub fn tick(&mut self, now: Time) {
+        self.classes.tick(&self.params);
+        self.marks.sweep(now);
+    }
+
+    /// Another mode; nothing that was kept under the old one survives. A proxy whose lease lapsed goes to
+    /// [`Mode::Strict`] and comes back through here, so what it read in between fills nothing.
+    pub fn set_mode(&mut self, mode: Mode) {
+        if mode != self.params.mode {
+            self.params = self.params.with_mode(mode);
+            self.flush();
+        }
+    }
+
+    /// The mode in force.
+    pub fn mode(&self) -> Mode {
+        self.params.mode
+    }
+
+    /// Whether the key is held uncacheable because it is written all the time.
+    pub fn held(&self, now: Time, key: K) -> bool {
+        self.pressure.holds(now, &key)
+    }
+
+    /// The time to live of a class as of the last tick. Paper: P10.
+    pub fn ttl_of(&self, class: Class) -> Span {
+        self.classes.ttl(class)
+    }
+
+    /// h_c: invalidations a second as the paper estimates them. Paper: P10.
+    pub fn hazard_of(&self, class: Class) -> f64 {
+        self.classes.hazard(class)
+    }
+
+    /// W_c: the share of writes among a class's calls. Paper: P10.
+    pub fn write_fraction(&self, class: Class) -> f64 {
+        self.classes.write_fraction(class)
+    }
+
+    /// What it did and holds.
+    pub fn stats(&self) -> Stats {
+        let c = &self.counts;
+        Stats {
+            entries: self.store.len(),
+            bytes: self.store.bytes(),
+            flights: self.flights.keys(),
+            marked: self.marks.len(),
+            answers: c.answers,
+            joins: c.joins,
+            fetches: c.fetches,
+            kept: c.kept,
+            refusals: c.refusals,
+            hit_share: c.hit_share(),
+            bypassing: self.bypass.aside(),
+        }
+    }
+
+    fn answer(&mut self, now: Time, key: &K) -> Option<Read<K, V>> {
+        if !self.params.mode.answers() {
+            return None;
+        }
+        let hash = Fixed::of(key);
+        let room = self.store.full().then_some(self.store.len());
+        let slot = self.store.read(hash, key);
+        let limit = self.bypass.note(hash, slot.is_some(), room);
+        let past = !self.rules.has(Rule::Horizon);
+        let answer = slot.filter(|slot| slot.horizon.covers(now) || past).and_then(|slot| {
+            let age = now.since(slot.history.seen);
+            Some(Read::Answer { value: slot.value.clone()?, age, horizon: slot.horizon.until() })
+        });
+        self.store.keep_within(limit);
+        answer
+    }
+
+    fn joinable(&self, now: Time, key: &K) -> Option<FlightId> {
+        let joins = match self.params.mode.joins() {
+            Joins::Fillable if !self.rules.has(Rule::Join) => Joins::Any,
+            joins @ (Joins::Waiting | Joins::Fillable | Joins::Any) => joins,
+        };
+        self.flights.join(key, joins, self.generation, || self.marks.of(now, key) == Marked::No)
+    }
+
+    /// R13 and the rest: whether this reply can be the truth from now on.
+    fn coherent(&self, now: Time, fetch: &Fetch<K>, facts: Facts) -> Result<(), Refusal> {
+        let rule = |rule| self.rules.has(rule);
+        let marked = self.marks.of(now, &fetch.asked.key);
+        match () {
+            () if !self.params.mode.answers() => Err(Refusal::Strict),
+            () if rule(Rule::Generation) && fetch.generation != self.generation => Err(Refusal::Generation),
+            () if rule(Rule::Pending) && marked == Marked::Pending => Err(Refusal::Pending),
+            () if marked == Marked::Held => Err(Refusal::Hold),
+            () if rule(Rule::Epoch) && !self.flights.unchanged(fetch) => Err(Refusal::EpochChanged),
+            () if rule(Rule::Forward) && self.knows_newer(fetch, facts) => Err(Refusal::Older),
+            () if self.pressure.holds(now, &fetch.asked.key) => Err(Refusal::WritePressure),
+            () => Ok(()),
+        }
+    }
+
+    fn knows_newer(&self, fetch: &Fetch<K>, facts: Facts) -> bool {
+        self.store.peek(&fetch.asked.key).is_some_and(|slot| {
+            fetch.asked.left < slot.history.seen
+                || facts.changed_at.is_some_and(|changed| changed < slot.history.newest)
+        })
+    }
+
+    fn keep(&mut self, now: Time, asked: Asked<K>, value: &V, facts: Facts) -> Result<Horizon, Refusal> {
+        let hash = Fixed::of(&asked.key);
+        if !self.bypass.admits(hash) {
+            return Err(Refusal::NotAdmitted);
+        }
+        let history = self.look(now, asked, facts);
+        let horizon = self.horizon(now, asked, &history, facts);
+        let kept = horizon.ok().map(|horizon| Kept { value: value.clone(), horizon, cost: facts.cost });
+        self.store.put(hash, asked.key, asked.class, history, kept);
+        horizon
+    }
+
+    /// What this reply adds to what is known of its object.
+    fn look(&mut self, now: Time, asked: Asked<K>, facts: Facts) -> History {
+        let Some(before) = self.store.peek(&asked.key).map(|slot| slot.history) else {
+            return History::first(asked.left, facts.changed_at);
+        };
+        if before.shows_change(facts.changed_at) {
+            self.classes.invalidated(now, asked.class);
+        }
+        before.look(asked.left, facts.changed_at, self.params.memory)
+    }
+
+    /// Paper: P12. The least of everything that bounds this entry.
+    fn horizon(&mut self, now: Time, asked: Asked<K>, history: &History, facts: Facts) -> Result<Horizon, Refusal> {
+        let p = &self.params;
+        let life = match (p.mode, p.estimator) {
+            (Mode::Strict, _) => return Err(Refusal::Strict),
+            (Mode::Lease, _) => Horizon::after(asked.left, p.lease_age_max),
+            (Mode::Immutable, _) => Horizon::after(asked.left, p.immutable_age_max),
+            // From the arrival, as in the paper: from the departure, its floor of one round trip would keep nothing.
+            (Mode::Ttl, Estimator::Paper) => Horizon::after(now, self.classes.ttl(asked.class)),
+            (Mode::Ttl, Estimator::Object) => Horizon::after(asked.left, self.object_life(asked.class, history)?),
+        };
+        let horizon = life.at_most(facts.lease_until);
+        match () {
+            () if facts.cost > self.params.bytes_max => Err(Refusal::TooLarge),
+            () if !horizon.covers(now) => Err(Refusal::Late),
+            () => Ok(horizon),
+        }
+    }
+
+    fn object_life(&mut self, class: Class, history: &History) -> Result<Span, Refusal> {
+        let life = history.life(self.params.stale_target);
+        match life {
+            Span::ZERO => Err(Refusal::Unproven),
+            life if life < self.params.rtt => Err(Refusal::HazardTooHigh),
+            life => {
+                let life = life.min(self.params.ttl_max);
+                self.classes.granted(class, life);
+                Ok(life)
+            }
+        }
+    }
+
+    fn note_write(&mut self, now: Time, class: Option<Class>) {
+        if let Some(class) = class {
+            self.classes.wrote(class);
+            self.classes.invalidated(now, class);
+        }
+    }
+}
