@@ -42,6 +42,8 @@ pub(crate) struct Slot {
     pub(crate) weight: AtomicU32,
     /// When the call at the head of the queue began, as far as own calls tell.
     pub(crate) head_since: AtomicU64,
+    /// Calls at home here since the beginning, wherever they went; wraps.
+    pub(crate) homed: AtomicU32,
     /// Dispatched since the beginning; wraps.
     pub(crate) dispatched: AtomicU32,
     pub(crate) health: AtomicU8,
@@ -135,6 +137,11 @@ impl Servers {
     /// Calls sent to a server so far; wraps.
     pub fn dispatched(&self, server: ServerId) -> u32 {
         self.slots[server.index()].dispatched.load(Relaxed)
+    }
+
+    /// Calls whose home a server is so far; wraps.
+    pub fn homed(&self, server: ServerId) -> u32 {
+        self.slots[server.index()].homed.load(Relaxed)
     }
 
     /// How long the call at the head of the server's queue has been in service, as far as own calls tell; zero when idle.
@@ -262,6 +269,7 @@ impl Default for Slot {
             peers: AtomicU32::new(0),
             weight: AtomicU32::new(Weight::ONE.raw()),
             head_since: AtomicU64::new(0),
+            homed: AtomicU32::new(0),
             dispatched: AtomicU32::new(0),
             health: AtomicU8::new(Health::Up as u8),
             health_since: AtomicU64::new(0),

@@ -30,6 +30,12 @@ impl Band {
     /// The paper's: 0.10 for 3 ticks, 0.02 for 8 ticks.
     pub const PAPER: Self = Self { up: 0.10, down: 0.02, ticks_up: 3, ticks_down: 8 };
 
+    /// A band of the code's own, whose values are seen to be in order.
+    pub(crate) const fn fixed(up: f64, down: f64, ticks_up: u32, ticks_down: u32) -> Self {
+        assert!(down < up && ticks_up > 0 && ticks_down > 0);
+        Self { up, down, ticks_up, ticks_down }
+    }
+
     /// A band, or what is wrong with it.
     pub fn new(up: f64, down: f64, ticks_up: u32, ticks_down: u32) -> Result<Self, &'static str> {
         match (down < up, ticks_up > 0 && ticks_down > 0) {

@@ -25,10 +25,10 @@ pub struct Knobs {
     pub caching: bool,
     /// first-fit: how much more work the home must have.
     pub gap: Load,
-    /// first-fit: a home with one call ahead is left for an idle server if that call is younger than this; `None`: never.
+    /// first-fit with a gap of one: a home whose only call ahead is older than this, so nearly done, is not left.
     pub patience: Option<Span>,
-    /// first-fit: a directory's mutations are spread when their owner has so much more work than the least loaded.
-    pub gap_split: Load,
+    /// first-fit: over how many servers every directory's mutations may go without a storm.
+    pub width_min: u16,
     /// first-fit: whether mutations may be split at all (only where the pool is coherent).
     pub split: bool,
 }
@@ -36,10 +36,7 @@ pub struct Knobs {
 impl Knobs {
     /// The least work at home at which first-fit looks further.
     pub(crate) fn gap_min(&self) -> Load {
-        match self.patience {
-            Some(_) => Load::ONE,
-            None => self.gap.min(Load::calls(2)),
-        }
+        self.gap.min(Load::calls(2))
     }
 }
 
@@ -56,8 +53,11 @@ impl Default for Knobs {
             caching: true,
             gap: Load::calls(2),
             patience: None,
-            gap_split: Load::calls(8),
+            width_min: WIDTH_MIN,
             split: true,
         }
     }
 }
+
+/// Two servers share a directory's mutations even without a storm: one alone has no way out of a short queue.
+pub const WIDTH_MIN: u16 = 2;

@@ -53,8 +53,8 @@ pub enum Knob {
     MarginLoad,
     /// Whether steering is allowed (1) or the warm-up still runs (0).
     Steering,
-    /// first-fit's patience, in ms; 0 is none.
-    Patience,
+    /// first-fit's gap, in calls.
+    Gap,
     /// first-fit's pin, in ms.
     Pin,
 }
@@ -66,7 +66,7 @@ impl Knob {
             Self::Choices => "choices",
             Self::MarginLoad => "margin_load",
             Self::Steering => "steering",
-            Self::Patience => "patience_ms",
+            Self::Gap => "gap",
             Self::Pin => "pin_ms",
         }
     }
@@ -81,8 +81,10 @@ pub enum Cause {
     PressureLow(f64),
     /// The warm-up ended with these targets.
     Targets(Targets, Origin),
-    /// What one call ahead was measured to cost, as a share of a service time.
-    CostOfOneAhead(f64),
+    /// Homes are offered more than they can serve: the largest offer, in units of a server's capacity.
+    HomesOverloaded(f64),
+    /// Every home could serve all that is offered to it: the largest offer.
+    HomesCalm(f64),
     /// The measured service time moved.
     Service(Span),
 }
@@ -142,7 +144,7 @@ impl Controller {
             split: settings.split,
             ..Knobs::default()
         };
-        let tuner = Tuner::new(settings.policy);
+        let tuner = Tuner::new(settings.policy, servers);
         Self {
             knobs: tuner.start(knobs),
             signals: Signals::default(),
@@ -186,7 +188,7 @@ impl Controller {
         for server in servers.ids() {
             self.smooth_server(servers, recorder, server);
         }
-        let service = self.publish_weights(now, servers);
+        self.publish_weights(now, servers);
         let rate = self.rate.update((recorder.ended() - self.ended) as f64 / TICK.as_secs_f64());
         self.ended = recorder.ended();
         let latencies = recorder.latency_pool();
@@ -199,7 +201,7 @@ impl Controller {
         let tick = Tick { rate, imbalance: self.signals.imbalance, latencies: &latencies, rtt: servers.rtt() };
         self.regulate(now, tick);
         self.jitter(servers.rtt());
-        self.tune(now, service, recorder);
+        self.tune(now, servers, recorder);
         recorder.rotate_latency();
         self.ticks += 1;
         if self.ticks.is_multiple_of(SERVICE_TICKS) {
@@ -223,7 +225,7 @@ impl Controller {
     }
 
     /// A server much slower than the median counts for more, and so does one that errs or has just come back.
-    fn publish_weights(&self, now: Time, servers: &Servers) -> Option<Span> {
+    fn publish_weights(&self, now: Time, servers: &Servers) {
         let mut known: Vec<f64> = self.smooth.iter().filter_map(|smooth| smooth.service.value()).collect();
         known.sort_unstable_by(f64::total_cmp);
         let median = known.get(known.len() / 2).copied();
@@ -234,9 +236,7 @@ impl Controller {
             };
             servers.publish_weight(server, Weight::from_ratio(slowness * servers.caution(now, server)));
         }
-        let median = median.map(Span::from_secs_f64);
-        servers.publish_service_median(median.unwrap_or(Span::ZERO));
-        median
+        servers.publish_service_median(Span::from_secs_f64(median.unwrap_or(0.0)));
     }
 
     /// Paper: P2 while warming up, P5 afterwards.
@@ -285,8 +285,8 @@ impl Controller {
         self.knobs.margin_latency = rtt.scale(0.9 + 0.2 * self.rng.unit());
     }
 
-    fn tune(&mut self, now: Time, service: Option<Span>, recorder: &Recorder) {
-        let (knobs, events) = self.tuner.tick(now, self.knobs, service, recorder.cost_of_one_ahead());
+    fn tune(&mut self, now: Time, servers: &Servers, recorder: &Recorder) {
+        let (knobs, events) = self.tuner.tick(now, self.knobs, servers, recorder.cost_of_one_ahead());
         self.knobs = knobs;
         events.into_iter().flatten().for_each(|event| self.event(event));
     }

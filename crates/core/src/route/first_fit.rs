@@ -66,24 +66,21 @@ impl State {
     }
 
     fn mutation(&mut self, scene: &Scene<'_>) -> (ServerId, Why) {
-        let (home, home_work) = scene.home();
-        if !scene.knobs.split || home_work < scene.knobs.gap_min() {
+        let (home, work) = scene.home();
+        if !scene.knobs.split || work < scene.knobs.gap_min() {
             return (home, Why::Home);
         }
         let directory = scene.target.place;
-        let width = self.widths.find(scene.now, directory);
-        let owner = scene.owner(width);
-        let work = scene.servers.work(owner);
-        let grown = match work >= scene.least() + scene.knobs.gap_split {
-            true => scene.grown(width),
-            false => width,
-        };
-        if grown != width || width > 1 {
+        let width = self.widths.find(scene.now, directory).max(scene.knobs.width_min);
+        let (best, best_work) = scene.best_of(width, work);
+        let crowded = best_work >= scene.least() + scene.knobs.gap;
+        if crowded || width > scene.knobs.width_min {
+            let grown = if crowded { scene.grown(width) } else { width };
             self.widths.set(scene.now, directory, grown);
         }
-        match owner != home && work < home_work {
-            true => (owner, Why::Split { width }),
-            false => (home, Why::Home),
+        match best == home {
+            true => (home, Why::Home),
+            false => (best, Why::Split { width }),
         }
     }
 }
@@ -100,18 +97,22 @@ impl Scene<'_> {
 
     /// Another server that is better by the gap, if there is one.
     fn fit(&self, home: Load, least: Load, rng: &mut Rng) -> Option<ServerId> {
-        if home - least < self.gap_now(home) {
+        let gap = self.gap_now(home, least);
+        if home - least < gap {
             return None;
         }
-        let enough = home - self.knobs.gap.min(Load::calls(2)).min(self.gap_now(home));
+        let enough = home - gap.min(Load::calls(2));
         if self.shares_are_old() {
             return self.better_of_two(enough, rng);
         }
         let fits = |server: &ServerId| {
             let work = self.servers.work(*server);
-            self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap
+            self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap.max(gap).max(gap)
         };
-        self.servers.ring.order(self.target.place).find(fits)
+        match least >= Load::ONE && least < Load::calls(2) {
+            true => self.feasible.set.iter().filter(fits).max_by_key(|server| self.servers.head_age(self.now, *server)),
+            false => self.servers.ring.order(self.target.place).find(fits),
+        }
     }
 
     /// Shares older than half a service time say little of who is idle now.
@@ -120,16 +121,13 @@ impl Scene<'_> {
         age > Span::ZERO && age * 2 > service
     }
 
-    /// The gap that holds for this call. A home with just one call ahead is left for an idle server only if that call has long to go:
-    /// what remains of it is what staying costs.
-    fn gap_now(&self, home: Load) -> Load {
-        if self.knobs.patience.is_none() || home >= Load::calls(2) {
-            return self.knobs.gap;
-        }
-        let age = self.servers.head_age(self.now, self.feasible.primary);
-        match self.knobs.patience {
-            Some(patience) if age < patience => Load::ONE,
-            Some(_) | None => self.knobs.gap,
+    /// The gap that holds for this call: at least a share of what everyone has, so that long queues are not shuffled for nothing. With a
+    /// gap of one, a home whose only call ahead is nearly done is not left.
+    fn gap_now(&self, home: Load, least: Load) -> Load {
+        let nearly_done = || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);
+        match self.knobs.gap <= Load::ONE && home < Load::calls(2) && nearly_done() {
+            true => Load::calls(2),
+            false => self.knobs.gap.max(Load::from_raw(least.raw() / GAP_SHARE)),
         }
     }
 
@@ -144,17 +142,27 @@ impl Scene<'_> {
         (self.servers.work(better) <= enough).then_some(better)
     }
 
-    /// The owner of this name among the first `width` servers of the directory's order.
-    fn owner(&self, width: u16) -> ServerId {
+    /// The first of the directory's `width` servers that fits a mutation, and its work.
+    fn best_of(&self, width: u16, home: Load) -> (ServerId, Load) {
+        let mine = || {
+            let order = self.servers.ring.order(self.target.place).filter(|server| self.feasible.set.contains(*server));
+            order.take(usize::from(width)).map(|server| (server, self.servers.work(server)))
+        };
+        let stay = (self.feasible.primary, home);
         if width <= 1 {
-            return self.feasible.primary;
+            return stay;
         }
-        let nth = self.target.object.0 as usize % usize::from(width);
-        let mut order = self.servers.ring.order(self.target.place).filter(|server| self.feasible.set.contains(*server));
-        order.nth(nth).unwrap_or(self.feasible.primary)
+        let least = mine().map(|(_, work)| work).min().unwrap_or(home);
+        if home - least < self.gap_now(home, least) {
+            return stay;
+        }
+        mine().find(|(_, work)| *work < least + self.knobs.gap && *work < home).unwrap_or(stay)
     }
 
     fn grown(&self, width: u16) -> u16 {
         (width.saturating_mul(2)).min(self.feasible.set.len() as u16)
     }
 }
+
+/// A gap is at least this fraction of the least work: a quarter.
+const GAP_SHARE: u32 = 4;

@@ -56,6 +56,7 @@ impl Router {
     pub fn choose(&mut self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
         let target = &self.placed(target);
         let feasible = Feasible::of(servers, target)?;
+        servers.slots[feasible.home.index()].homed.fetch_add(1, Relaxed);
         let (to, why) = self.decide(now, servers, knobs, (target, &feasible));
         let why = match why {
             Why::Home if feasible.panic => Why::Panic,

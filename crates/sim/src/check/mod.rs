@@ -173,12 +173,9 @@ impl Checks {
         Err(Violation { invariant, at, seed: self.seed, detail })
     }
 
-    /// A fresh steer of a read has at least min(gap, 2) between home and target in the proxy's view; one, where patience allows it.
+    /// A fresh steer of a read has at least min(gap, 2) between home and target in the proxy's view.
     fn gap(&self, at: Time, route: &Route, knobs: &Knobs) -> Result<(), Violation> {
-        let least = match knobs.patience {
-            Some(_) => Load::ONE,
-            None => knobs.gap.min(Load::calls(2)),
-        };
+        let least = knobs.gap.min(Load::calls(2));
         match route.why {
             Why::Steered { gap } if gap < least => self.broken(at, Invariant::Steer, format!("{route:?} below {least:?}")),
             Why::Steered { .. }
