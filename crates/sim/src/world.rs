@@ -5,7 +5,7 @@
 
 use crate::baseline::Oracle;
 use crate::check::{Answer, Checks, Violation};
-use crate::config::{Config, ShareInterval};
+use crate::config::Config;
 use crate::fault::{FAIL_AFTER, RETRANSMIT};
 use crate::metrics::{Metrics, Sent};
 use crate::model::server::{CallId, Server};

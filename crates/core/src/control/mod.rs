@@ -257,6 +257,9 @@ impl Controller {
             }
             return;
         }
+        if self.targets.is_none() {
+            return;
+        }
         match self.hysteresis.tick(self.signals.pressure) {
             Some(Step::Up) => self.step(now, 1, Cause::PressureHigh(self.signals.pressure)),
             Some(Step::Down) => self.step(now, -1, Cause::PressureLow(self.signals.pressure)),

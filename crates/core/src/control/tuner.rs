@@ -12,7 +12,6 @@ use crate::id::SERVERS_MAX;
 use crate::load::Load;
 use crate::route::policy::{Gap, Policy};
 use crate::servers::Servers;
-use crate::telemetry::ewma::Ewma;
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -29,7 +28,7 @@ pub struct Tuner {
 #[derive(Clone, Copy, Debug)]
 struct Home {
     counted: u32,
-    rate: Ewma,
+    rate: f64,
 }
 
 impl Tuner {
@@ -40,7 +39,7 @@ impl Tuner {
             Policy::Observe => Some(Gap::Auto),
             Policy::Paper(_) | Policy::HashDirectory | Policy::RoundRobinDirectory | Policy::RoundRobin => None,
         };
-        let home = Home { counted: 0, rate: Ewma::new(RATE_ALPHA) };
+        let home = Home { counted: 0, rate: 0.0 };
         Self { gap, homes: alloc::vec![home; servers], ticks: 0, hysteresis: Hysteresis::new(BAND) }
     }
 
@@ -86,11 +85,14 @@ impl Tuner {
     /// The largest share of its capacity that a home is offered.
     fn offer(&mut self, servers: &Servers, service: Span) -> f64 {
         self.ticks += 1;
+        // A plain mean at first, so that the first tick does not weigh more than the others.
+        let weight = RATE_ALPHA.max(1.0 / self.ticks as f64);
         let mut largest = 0.0f64;
         for (server, home) in servers.ids().zip(&mut self.homes) {
             let counted = servers.homed(server);
             let calls = counted.wrapping_sub(core::mem::replace(&mut home.counted, counted));
-            largest = largest.max(home.rate.update(f64::from(calls) / TICK.as_secs_f64()));
+            home.rate += weight * (f64::from(calls) / TICK.as_secs_f64() - home.rate);
+            largest = largest.max(home.rate);
         }
         largest * service.as_secs_f64()
     }
@@ -106,7 +108,7 @@ fn with_gap(knobs: Knobs, gap: u32, patience: Option<Span>) -> Knobs {
 /// anything near its capacity.
 fn patience(offer: f64) -> f64 {
     let room = (1.0 - offer).clamp(0.0, 1.0);
-    (2.0 * room * room).min(0.8)
+    (4.0 * room * room).min(0.8)
 }
 
 /// A pin lasts a few service times; changes below a fifth are not worth an actuation.
@@ -129,6 +131,6 @@ const COST_MIN: f64 = 0.25;
 /// Offers are averaged over about 10 s.
 const RATE_ALPHA: f64 = 0.025;
 /// Ticks before an average is worth anything.
-const TICKS_MIN: u64 = 20;
+const TICKS_MIN: u64 = 40;
 /// Overloaded above 1 for 3 ticks, calm below 0.95 for 8.
 const BAND: Band = Band::fixed(1.0, 0.95, 3, 8);
