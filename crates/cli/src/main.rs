@@ -1,3 +1,35 @@
-//! The midas command.
+//! The midas command: one file a subcommand.
 
-fn main() {}
+mod failure;
+mod progress;
+mod sim;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// MIDAS takes metadata hotspots off your file servers.
+#[derive(Debug, Parser)]
+#[command(name = "midas", version, arg_required_else_help = true)]
+struct Midas {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
+    #[command(subcommand)]
+    Sim(sim::Sim),
+}
+
+fn main() -> ExitCode {
+    let result = match Midas::try_parse() {
+        Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Err(error) => Failure::from_clap(error),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -64,6 +64,7 @@ pub struct Ticket<K> {
     target: Target,
     sent: Time,
     found: u32,
+    head_age: Span,
     pass: Pass<K>,
 }
 
@@ -150,8 +151,9 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         if let Some(fetch) = &pass.fetch {
             self.cache.sent(fetch);
         }
+        let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
-        Ticket { route, target: *target, sent: now, found, pass }
+        Ticket { route, target: *target, sent: now, found, head_age, pass }
     }
 
     /// A forwarded call came back, or never will.
@@ -163,12 +165,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         ticket: Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, target, sent, found, pass } = ticket;
+        let Ticket { route, target, sent, found, head_age, pass } = ticket;
         let latency = now.since(sent);
         servers.land(now, route.to);
         servers.judge(now, route.to, !matches!(outcome, Outcome::Answered(_)));
         if matches!(outcome, Outcome::Answered(_)) {
-            recorder.record(Sample { server: route.to, op: target.op, latency, found }, servers.rtt());
+            recorder.record(Sample { server: route.to, op: target.op, latency, found, head_age }, servers.rtt());
         }
         if target.op.mutates() {
             self.fences.raise(now, target.object, route.to, now + self.staleness);

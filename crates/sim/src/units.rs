@@ -13,11 +13,15 @@ pub fn parse_span(text: &str) -> Result<Span, String> {
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms")),
+        _ => {
+            return Err(format!("'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms"));
+        }
     };
     match number.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(Span::from_secs_f64(number * factor)),
-        Ok(_) | Err(_) => Err(format!("'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms")),
+        Ok(_) | Err(_) => {
+            Err(format!("'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms"))
+        }
     }
 }
 
@@ -36,7 +40,14 @@ mod tests {
 
     #[test]
     fn times_read_back() {
-        let cases = [("100ms", "100ms"), ("0.5ms", "500us"), ("20us", "20us"), ("300s", "300s"), ("5m", "300s"), ("7ns", "7ns")];
+        let cases = [
+            ("100ms", "100ms"),
+            ("0.5ms", "500us"),
+            ("20us", "20us"),
+            ("300s", "300s"),
+            ("5m", "300s"),
+            ("7ns", "7ns"),
+        ];
         for (text, want) in cases {
             assert_eq!(show_span(parse_span(text).unwrap()), want);
         }

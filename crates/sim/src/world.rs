@@ -387,7 +387,8 @@ impl<'a> World<'a> {
         }
         if self.config.cache.is_some() {
             if flying.request.op.mutates() {
-                flying.made = touches_of(&flying.request).into_iter().map(|entry| self.truth.mutate(now, entry)).collect();
+                flying.made =
+                    touches_of(&flying.request).into_iter().map(|entry| self.truth.mutate(now, entry)).collect();
             }
             if let Some(entry) = entry_of(&flying.request) {
                 let version = self.truth.version(entry);
@@ -611,7 +612,9 @@ fn touches_of(request: &Request) -> Vec<Entry> {
     let mut touches = match request.op {
         Op::Create | Op::Remove | Op::Rename | Op::Link => names(request.directory, request.file).to_vec(),
         Op::Setattr | Op::Write => names(request.directory, request.file)[1..2].to_vec(),
-        Op::Lookup | Op::Getattr | Op::Access | Op::List | Op::Readlink | Op::Statfs | Op::Read | Op::Commit => Vec::new(),
+        Op::Lookup | Op::Getattr | Op::Access | Op::List | Op::Readlink | Op::Statfs | Op::Read | Op::Commit => {
+            Vec::new()
+        }
     };
     if let Some((directory, file)) = request.target {
         touches.extend(names(directory, file));

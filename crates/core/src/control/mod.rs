@@ -131,6 +131,7 @@ struct Smooth {
     latency_p50: Ewma,
     latency_p99: Ewma,
     service: Ewma,
+    service_least: Ewma,
 }
 
 impl Controller {
@@ -218,7 +219,8 @@ impl Controller {
             smooth.latency_p99.update(p99.as_secs_f64());
         }
         if let Some(service) = recorder.service(server) {
-            servers.publish_service(server, Span::from_secs_f64(smooth.service.update(service.as_secs_f64())));
+            smooth.service_least.update(service.least.as_secs_f64());
+            servers.publish_service(server, Span::from_secs_f64(smooth.service.update(service.typical.as_secs_f64())));
         }
         let span = |ewma: Ewma| Span::from_secs_f64(ewma.value().unwrap_or(0.0));
         servers.publish(server, Load::from_f64(load), span(smooth.latency_p50), span(smooth.latency_p99));
@@ -230,10 +232,7 @@ impl Controller {
         known.sort_unstable_by(f64::total_cmp);
         let median = known.get(known.len() / 2).copied();
         for (server, smooth) in servers.ids().zip(&self.smooth) {
-            let slowness = match (smooth.service.value(), median) {
-                (Some(service), Some(median)) if service > SLOW * median => service / median,
-                (Some(_) | None, Some(_) | None) => 1.0,
-            };
+            let slowness = median.map_or(1.0, |median| smooth.slowness(median));
             servers.publish_weight(server, Weight::from_ratio(slowness * servers.caution(now, server)));
         }
         servers.publish_service_median(Span::from_secs_f64(median.unwrap_or(0.0)));
@@ -289,7 +288,7 @@ impl Controller {
     }
 
     fn tune(&mut self, now: Time, servers: &Servers, recorder: &Recorder) {
-        let (knobs, events) = self.tuner.tick(now, self.knobs, servers, recorder.cost_of_one_ahead());
+        let (knobs, events) = self.tuner.tick(now, self.knobs, servers, recorder);
         self.knobs = knobs;
         events.into_iter().flatten().for_each(|event| self.event(event));
     }
@@ -305,7 +304,15 @@ impl Controller {
 impl Smooth {
     fn new() -> Self {
         let ewma = Ewma::new(ALPHA);
-        Self { load: ewma, latency_p50: ewma, latency_p99: ewma, service: ewma }
+        Self { load: ewma, latency_p50: ewma, latency_p99: ewma, service: ewma, service_least: ewma }
+    }
+
+    /// How many times slower than the median this server is, if that is past doubt; otherwise 1.
+    fn slowness(&self, median: f64) -> f64 {
+        match (self.service.value(), self.service_least.value()) {
+            (Some(service), Some(least)) if service > SLOW * median && least > SLOW_LEAST * median => service / median,
+            (Some(_) | None, Some(_) | None) => 1.0,
+        }
     }
 }
 
@@ -313,5 +320,7 @@ impl Smooth {
 const ALPHA: f64 = 0.2;
 /// A server counts as slow past this multiple of the median service time.
 const SLOW: f64 = 1.5;
+/// .. and only if it cannot well be faster than this multiple.
+const SLOW_LEAST: f64 = 1.25;
 /// Actuations kept until the driver takes them.
 pub const EVENTS_MAX: usize = 256;

@@ -12,6 +12,7 @@ use crate::id::SERVERS_MAX;
 use crate::load::Load;
 use crate::route::policy::{Gap, Policy};
 use crate::servers::Servers;
+use crate::telemetry::recorder::Recorder;
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -52,13 +53,13 @@ impl Tuner {
         }
     }
 
-    /// One fast tick. `cost` is what one call ahead was measured to cost, as a share of a service time.
+    /// One fast tick.
     pub fn tick(
         &mut self,
         at: Time,
         knobs: Knobs,
         servers: &Servers,
-        cost: Option<f64>,
+        recorder: &Recorder,
     ) -> (Knobs, [Option<Actuation>; 2]) {
         let service = servers.service();
         let (Some(gap), true) = (self.gap, service > Span::ZERO) else { return (knobs, [None, None]) };
@@ -67,7 +68,7 @@ impl Tuner {
         if gap != Gap::Auto || self.ticks < TICKS_MIN {
             return (knobs, [pin, None]);
         }
-        let step = match cost.is_none_or(|cost| cost >= COST_MIN) {
+        let step = match recorder.cost_of_one_ahead().is_none_or(|cost| cost >= COST_MIN) {
             true => self.hysteresis.tick(offer),
             false => Some(Step::Up),
         };
@@ -76,7 +77,8 @@ impl Tuner {
             Some(Step::Down) => (1, Cause::HomesCalm(offer)),
             None => return (knobs, [pin, None]),
         };
-        let turned = with_gap(knobs, to, Some(service.scale(1.0 - patience(offer))));
+        let patience = recorder.regular().then(|| service.scale(1.0 - patience(offer)));
+        let turned = with_gap(knobs, to, patience.filter(|_| to == 1));
         let (from, to) = (knobs.gap.as_f64(), turned.gap.as_f64());
         let event = (from != to).then_some(Actuation { at, knob: Knob::Gap, from, to, cause });
         (turned, [pin, event])

@@ -109,7 +109,8 @@ impl Scene<'_> {
             let work = self.servers.work(*server);
             self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap.max(gap).max(gap)
         };
-        match least >= Load::ONE && least < Load::calls(2) {
+        match self.knobs.patience.is_some() && least >= Load::ONE && least < Load::calls(2) {
+            // One call ahead everywhere, and all take the same time: the oldest is done first.
             true => self.feasible.set.iter().filter(fits).max_by_key(|server| self.servers.head_age(self.now, *server)),
             false => self.servers.ring.order(self.target.place).find(fits),
         }
@@ -124,7 +125,8 @@ impl Scene<'_> {
     /// The gap that holds for this call: at least a share of what everyone has, so that long queues are not shuffled for nothing. With a
     /// gap of one, a home whose only call ahead is nearly done is not left.
     fn gap_now(&self, home: Load, least: Load) -> Load {
-        let nearly_done = || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);
+        let nearly_done =
+            || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);
         match self.knobs.gap <= Load::ONE && home < Load::calls(2) && nearly_done() {
             true => Load::calls(2),
             false => self.knobs.gap.max(Load::from_raw(least.raw() / GAP_SHARE)),

@@ -1,7 +1,8 @@
 //! Latencies as calls end, by server; a tick reads them out. One recorder belongs to one event loop, so recording takes no lock.
 //!
-//! Latency counts the queue; service time must not, or a slow queue would make its server look slow and feed back. It is estimated from
-//! calls that found the server idle, or with one call ahead, as a low quantile: such a call waited little.
+//! Latency counts the queue; service time must not, or a long queue would make its server look slow and feed back. It is estimated from
+//! calls that found none of ours at the server, as a low quantile: such a call waited for others' calls at most, and a third of them
+//! hardly at all. What few calls say is not believed: beside the estimate stands the lowest value that it may have.
 
 use crate::id::ServerId;
 use crate::op::Op;
@@ -15,6 +16,8 @@ use alloc::boxed::Box;
 pub struct Recorder {
     servers: Box<[Record]>,
     pool: Window,
+    /// Service times over all servers.
+    service: Window,
     ended: u64,
     ahead: Ahead,
 }
@@ -36,13 +39,25 @@ pub struct Sample {
     pub latency: Span,
     /// Own calls in flight at the server when it was sent.
     pub found: u32,
+    /// How long the one at their head had been in service then.
+    pub head_age: Span,
+}
+
+/// A service time as far as it can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// A low quantile.
+    pub typical: Span,
+    /// What that quantile is at least, two standard deviations of its rank below: whatever the distribution. Zero if too few calls
+    /// were seen to say anything.
+    pub least: Span,
 }
 
 impl Recorder {
     /// A recorder for that many servers.
     pub fn new(servers: usize) -> Self {
         let servers = (0..servers).map(|_| Record::default()).collect();
-        Self { servers, pool: Window::default(), ended: 0, ahead: Ahead::default() }
+        Self { servers, pool: Window::default(), service: Window::default(), ended: 0, ahead: Ahead::default() }
     }
 
     /// Takes a call that ended well. What failed tells nothing about speed and must not come here.
@@ -51,11 +66,12 @@ impl Recorder {
         record.latency.record(sample.latency);
         self.pool.record(sample.latency);
         self.ended += 1;
-        if sample.found <= 1 && tells_service(sample.op) {
+        if sample.found == 0 && tells_service(sample.op) {
+            record.service.record(sample.latency.saturating_sub(rtt));
+            self.service.record(sample.latency.saturating_sub(rtt));
+        }
+        if tells_service(sample.op) {
             self.ahead.record(sample);
-            if sample.found == 0 {
-                record.service.record(sample.latency.saturating_sub(rtt));
-            }
         }
     }
 
@@ -75,14 +91,28 @@ impl Recorder {
     }
 
     /// The service time of a server; `None` if no call in the window could tell.
-    pub fn service(&self, server: ServerId) -> Option<Span> {
-        self.servers[server.index()].service.sum().quantile(SERVICE_QUANTILE)
+    pub fn service(&self, server: ServerId) -> Option<Service> {
+        let spans = self.servers[server.index()].service.sum();
+        let count = spans.total() as f64;
+        let deviations = 2.0 * libm::sqrt(SERVICE_QUANTILE * (1.0 - SERVICE_QUANTILE) / count.max(1.0));
+        let typical = spans.quantile(SERVICE_QUANTILE)?;
+        let least = if deviations < SERVICE_QUANTILE { spans.quantile(SERVICE_QUANTILE - deviations)? } else { Span::ZERO };
+        Some(Service { typical, least })
     }
 
-    /// What one call ahead costs, as a share of a service time: near 0 where a server works on several at once, up to 1 where it works
+    /// What a call ahead that has just begun costs, as a share of a service time: near 0 where a server works on several at once, up to 1 where it works
     /// on one after the other. `None` until both cases were seen often enough.
     pub fn cost_of_one_ahead(&self) -> Option<f64> {
         self.ahead.cost()
+    }
+
+    /// Whether all calls take about the same time, so that a call's age tells how long it still has to go.
+    pub fn regular(&self) -> bool {
+        let spans = self.service.sum();
+        match (spans.quantile(SERVICE_QUANTILE), spans.quantile(0.98)) {
+            (Some(typical), Some(long)) => long < typical.scale(REGULAR),
+            (Some(_) | None, Some(_) | None) => false,
+        }
     }
 
     /// Ends a latency slot: every fast tick.
@@ -94,10 +124,11 @@ impl Recorder {
     /// Ends a service slot: every [`SERVICE_TICKS`] fast ticks.
     pub fn rotate_service(&mut self) {
         self.servers.iter_mut().for_each(|record| record.service.rotate());
+        self.service.rotate();
     }
 }
 
-/// Mean latencies of calls that found none and one ahead.
+/// Mean latencies of calls that found none, and of those that found one that had just begun.
 #[derive(Clone, Debug)]
 struct Ahead {
     none: Ewma,
@@ -114,13 +145,14 @@ impl Default for Ahead {
 impl Ahead {
     fn record(&mut self, sample: Sample) {
         let seconds = sample.latency.as_secs_f64();
-        match sample.found {
-            0 => self.none.update(seconds),
-            _ => {
+        match (sample.found, self.none.value()) {
+            (0, _) => drop(self.none.update(seconds)),
+            (1, Some(none)) if sample.head_age.as_secs_f64() < none / 2.0 => {
                 self.seen = self.seen.saturating_add(1);
-                self.one.update(seconds)
+                self.one.update(seconds);
             }
-        };
+            (_, _) => {}
+        }
     }
 
     fn cost(&self) -> Option<f64> {
@@ -136,17 +168,19 @@ const fn tells_service(op: Op) -> bool {
     matches!(op, Op::Lookup | Op::Getattr | Op::Access)
 }
 
-/// Low, so that what waited a little does not count.
-const SERVICE_QUANTILE: f64 = 0.10;
-/// Fast ticks of a slot of the service window: the window is 10 s.
-pub const SERVICE_TICKS: u64 = 10;
+/// Low, so that what waited does not count.
+const SERVICE_QUANTILE: f64 = 0.35;
+/// Service times are regular if hardly one is longer than this multiple of the typical one.
+const REGULAR: f64 = 1.5;
+/// Fast ticks of a slot of the service window: the window is 20 s.
+pub const SERVICE_TICKS: u64 = 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn sample(latency_ms: u64, found: u32) -> Sample {
-        Sample { server: ServerId(0), op: Op::Lookup, latency: Span::from_millis(latency_ms), found }
+        Sample { server: ServerId(0), op: Op::Lookup, latency: Span::from_millis(latency_ms), found, head_age: Span::ZERO }
     }
 
     #[test]
@@ -158,7 +192,7 @@ mod tests {
             recorder.record(sample(170, 1), Span::from_millis(1));
             recorder.record(sample(901, 8), Span::from_millis(1));
         }
-        let service = recorder.service(ServerId(0)).unwrap().as_millis_f64();
+        let service = recorder.service(ServerId(0)).unwrap().typical.as_millis_f64();
         assert!((service - 100.0).abs() < 5.0, "{service}");
         let median = recorder.latency(ServerId(0)).quantile(0.5).unwrap().as_millis_f64();
         assert!((median - 170.0).abs() < 8.0, "{median}");

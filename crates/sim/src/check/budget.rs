@@ -16,7 +16,13 @@ impl BudgetCheck {
         let steered = match route.why {
             Why::Steered { .. } => true,
             Why::Pinned => reading.pin == PinCost::Token,
-            Why::Home | Why::Capped | Why::Rerouted(_) | Why::Panic | Why::Turn | Why::Split { .. } | Why::Observed { .. } => false,
+            Why::Home
+            | Why::Capped
+            | Why::Rerouted(_)
+            | Why::Panic
+            | Why::Turn
+            | Why::Split { .. }
+            | Why::Observed { .. } => false,
         };
         let margin = matches!(route.why, Why::Steered { .. } | Why::Capped);
         let eligible = knobs.steering && (reading.eligible == Eligible::Every || margin);

@@ -114,11 +114,18 @@ impl Checks {
         match (answer.got < answer.promised, self.coherent) {
             (false, _) => Ok(false),
             (true, false) => Ok(true),
-            (true, true) => self.broken(at, Invariant::Horizon, format!("stale answer: {answer:?}")),
+            (true, true) => self.broken(at, Invariant::Horizon, format!("{:?} was answered with version {}, promised was {}", answer.entry, answer.got, answer.promised)),
         }
     }
 
-    pub(crate) fn routed(&mut self, at: Time, proxy: usize, key: Key, route: &Route, knobs: &Knobs) -> Result<(), Violation> {
+    pub(crate) fn routed(
+        &mut self,
+        at: Time,
+        proxy: usize,
+        key: Key,
+        route: &Route,
+        knobs: &Knobs,
+    ) -> Result<(), Violation> {
         if let Contender::Core(policy) = self.policy {
             let home = *self.homes.entry(key).or_insert(route.home);
             if home != route.home {
@@ -155,7 +162,13 @@ impl Checks {
         }
     }
 
-    pub(crate) fn memory(&self, at: Time, stats: &Stats, entries_max: usize, bytes_max: usize) -> Result<(), Violation> {
+    pub(crate) fn memory(
+        &self,
+        at: Time,
+        stats: &Stats,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<(), Violation> {
         match stats.entries <= entries_max && stats.bytes <= bytes_max {
             true => Ok(()),
             false => self.broken(at, Invariant::Memory, format!("{stats:?}")),
@@ -165,7 +178,9 @@ impl Checks {
     pub(crate) fn ended(&self, at: Time, left: usize, in_flight: u32) -> Result<(), Violation> {
         match left == 0 && in_flight == 0 {
             true => Ok(()),
-            false => self.broken(at, Invariant::SettledOnce, format!("{left} calls never ended, {in_flight} in flight")),
+            false => {
+                self.broken(at, Invariant::SettledOnce, format!("{left} calls never ended, {in_flight} in flight"))
+            }
         }
     }
 
@@ -177,7 +192,9 @@ impl Checks {
     fn gap(&self, at: Time, route: &Route, knobs: &Knobs) -> Result<(), Violation> {
         let least = knobs.gap.min(Load::calls(2));
         match route.why {
-            Why::Steered { gap } if gap < least => self.broken(at, Invariant::Steer, format!("{route:?} below {least:?}")),
+            Why::Steered { gap } if gap < least => {
+                self.broken(at, Invariant::Steer, format!("{route:?} below {least:?}"))
+            }
             Why::Steered { .. }
             | Why::Home
             | Why::Pinned

@@ -22,15 +22,7 @@ pub struct Server {
 impl Server {
     /// An idle server with that many workers.
     pub fn new(workers: u32) -> Self {
-        Self {
-            workers,
-            busy: 0,
-            waiting: VecDeque::new(),
-            coming: 0,
-            area: 0.0,
-            worst: 0,
-            counted_to: Time::ZERO,
-        }
+        Self { workers, busy: 0, waiting: VecDeque::new(), coming: 0, area: 0.0, worst: 0, counted_to: Time::ZERO }
     }
 
     /// L_i: waiting and in service.

@@ -28,7 +28,8 @@ impl Service {
     pub const PAPER: Self = Self { shape: Shape::Constant, mean: Span::from_millis(100), by_op: false };
 
     /// What users may type.
-    pub const USAGE: &'static str = "const:T, exp:T, lognormal:T, bimodal:T (T like 100ms, 0.5ms, 20us), with +ops for per-kind costs";
+    pub const USAGE: &'static str =
+        "const:T, exp:T, lognormal:T, bimodal:T (T like 100ms, 0.5ms, 20us), with +ops for per-kind costs";
 
     /// The distribution that was typed, or one line that says what is possible.
     pub fn parse(text: &str) -> Result<Self, String> {

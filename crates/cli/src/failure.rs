@@ -1,0 +1,40 @@
+//! How a command fails: one line on stderr, and an exit code that scripts can tell apart.
+
+use std::process::ExitCode;
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was typed is impossible: exit code 2.
+    Usage(String),
+    /// It was possible and went wrong: exit code 1.
+    Broken(String),
+}
+
+impl Failure {
+    /// Help and version are no failures; everything else is said in one line.
+    pub(crate) fn from_clap(error: clap::Error) -> Result<(), Self> {
+        if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return error.print().map_err(|error| Self::Broken(error.to_string()));
+        }
+        let text = error.render().to_string();
+        let parts = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said: Vec<&str> =
+            parts.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+        Err(Self::Usage(said.join(" ").trim_start_matches("error: ").to_owned() + " (see --help)"))
+    }
+
+    /// Something went wrong with a file.
+    pub(crate) fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::Broken(format!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Self::Usage(text) => (text, 2),
+            Self::Broken(text) => (text, 1),
+        };
+        eprintln!("midas: {text}");
+        ExitCode::from(code)
+    }
+}

@@ -1,0 +1,37 @@
+//! `midas sim`: the simulator.
+
+mod batch;
+mod compare;
+mod list;
+mod options;
+mod output;
+mod run;
+mod scenarios;
+mod table;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+
+/// The simulator's commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sim {
+    /// List workloads, policies, service times and cache modes
+    List,
+    /// Simulate one setting and print what happened, seed by seed
+    Run(run::Run),
+    /// Compare policies over workloads on identical calls
+    Compare(compare::Compare),
+    /// Run every scenario file over many seeds with all checkers
+    Scenarios(scenarios::Scenarios),
+}
+
+impl Sim {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::List => list::list(),
+            Self::Run(run) => run.run(),
+            Self::Compare(compare) => compare.run(),
+            Self::Scenarios(scenarios) => scenarios.run(),
+        }
+    }
+}
