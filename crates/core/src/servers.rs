@@ -30,6 +30,7 @@ pub struct Servers {
     share_age: AtomicU64,
     /// What one own dispatch adds to the peers' estimated load until their shares tell, in 256ths.
     echo: AtomicU32,
+    proxies: AtomicU32,
 }
 
 /// One server. Paper: P1.
@@ -94,6 +95,7 @@ impl Servers {
             service: AtomicU64::new(0),
             share_age: AtomicU64::new(0),
             echo: AtomicU32::new(0),
+            proxies: AtomicU32::new(1),
         }
     }
 
@@ -246,19 +248,29 @@ impl Servers {
         self.service.store(service.as_nanos(), Relaxed);
     }
 
-    /// How old the peers' shares are on average when they are used; zero without peers.
+    /// How long a change at a peer takes to be known here; zero without peers.
     pub fn share_age(&self) -> Span {
         Span::from_nanos(self.share_age.load(Relaxed))
     }
 
-    /// See [`crate::peer::Shares`].
-    pub(crate) fn publish_echo(&self, echo: Load) {
-        self.echo.store(echo.raw(), Relaxed);
+    /// Whether shares are so old that they say little of who is idle now.
+    pub fn shares_are_old(&self) -> bool {
+        let (age, service) = (self.share_age(), self.service());
+        age > Span::ZERO && age > service
     }
 
-    /// Tells how old the shares are when a decision uses them.
-    pub fn publish_share_age(&self, age: Span) {
+    /// How many proxies there are, this one among them.
+    pub fn proxies(&self) -> u32 {
+        self.proxies.load(Relaxed).max(1)
+    }
+
+    /// Tells how old shares are when a decision uses them, and how many proxies there are. While shares are old, each own dispatch counts
+    /// for the peers too.
+    pub(crate) fn publish_share_age(&self, age: Span, proxies: u32) {
         self.share_age.store(age.as_nanos(), Relaxed);
+        self.proxies.store(proxies, Relaxed);
+        let echo = if self.shares_are_old() { Load::calls(proxies.saturating_sub(1)) } else { Load::ZERO };
+        self.echo.store(echo.raw(), Relaxed);
     }
 }
 

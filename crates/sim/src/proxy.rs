@@ -10,7 +10,7 @@ use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::id::ServerId;
 use midas_core::key::Key;
-use midas_core::peer::{Share, Shares, share_interval};
+use midas_core::peer::{Shares, Teller};
 use midas_core::rng::mix;
 use midas_core::route::Router;
 use midas_core::route::feasible::Target;
@@ -31,7 +31,9 @@ pub(crate) struct Proxy {
     pub(crate) recorder: Recorder,
     pub(crate) controller: Controller,
     pub(crate) shares: Option<Shares>,
-    sequence: u64,
+    pub(crate) teller: Teller,
+    /// When a share that is in the queue is due.
+    pub(crate) tell_at: Option<Time>,
     rival: Option<Box<dyn Balancer>>,
     /// Calls that wait for another's answer.
     pub(crate) joined: HashMap<FlightId, Vec<CallId>>,
@@ -65,7 +67,8 @@ impl Proxy {
             recorder: Recorder::new(count),
             controller: Controller::new(settings, count),
             shares: (peers > 0 && config.shares != ShareInterval::Off).then(|| Shares::new(peers, count)),
-            sequence: 0,
+            teller: Teller::new(Time::ZERO, peers),
+            tell_at: None,
             rival,
             joined: HashMap::new(),
             marks: BTreeMap::new(),
@@ -95,21 +98,6 @@ impl Proxy {
     pub(crate) fn learn(&mut self, now: Time, server: ServerId, latency: Span) {
         if let Some(rival) = &mut self.rival {
             rival.settled(now, server, latency);
-        }
-    }
-
-    pub(crate) fn share(&mut self) -> Share {
-        self.sequence += 1;
-        Share::of(self.sequence, &self.servers)
-    }
-
-    /// When the next share is due.
-    pub(crate) fn share_interval(&self, config: &Config) -> Span {
-        match config.shares {
-            ShareInterval::Every(span) => span,
-            ShareInterval::Auto | ShareInterval::Off => {
-                share_interval(self.servers.service(), config.proxies as usize - 1)
-            }
         }
     }
 }

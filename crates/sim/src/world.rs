@@ -5,12 +5,11 @@
 
 use crate::baseline::Oracle;
 use crate::check::{Answer, Checks, Violation};
-use crate::config::Config;
+use crate::config::{Config, ShareInterval};
 use crate::fault::{FAIL_AFTER, RETRANSMIT};
 use crate::metrics::{Metrics, Sent};
 use crate::model::server::{CallId, Server};
 use crate::model::truth::{Entry, Kind, Truth};
-use crate::policy::Contender;
 use crate::proxy::{Proxy, directory_key};
 use crate::queue::Queue;
 use crate::report::{Row, Run, spread};
@@ -18,7 +17,7 @@ use midas_core::cache::{Class, Facts, Mode};
 use midas_core::control::{Actuation, TICK};
 use midas_core::id::ServerId;
 use midas_core::op::Op;
-use midas_core::peer::Share;
+use midas_core::peer::{Change, Due, Share};
 use midas_core::rng::Rng;
 use midas_core::route::feasible::Target;
 use midas_core::shard::{Asked, Call, Outcome, Pass, Ticket};
@@ -162,9 +161,8 @@ impl<'a> World<'a> {
             let offset = TICK.scale(self.rng.unit());
             self.queue.push(Time::ZERO + offset, Event::Tick(proxy));
             self.queue.push(Time::ZERO + SLOW_TICK, Event::SlowTick(proxy));
-            if self.proxies[proxy as usize].shares.is_some() {
-                let offset = Span::from_millis(10).scale(self.rng.unit());
-                self.queue.push(Time::ZERO + offset, Event::ShareSend(proxy));
+            if let ShareInterval::Every(every) = self.config.shares {
+                self.queue.push(Time::ZERO + every.scale(self.rng.unit()), Event::ShareSend(proxy));
             }
         }
         if self.config.faults.bypass_rate > 0.0 {
@@ -324,6 +322,7 @@ impl<'a> World<'a> {
     /// A call leaves its proxy.
     fn send(&mut self, now: Time, mut flying: Flying, pass: Pass<Entry>) -> Result<(), Violation> {
         let target = target_of(&flying.request);
+        let proxy_index = flying.proxy;
         let proxy = &mut self.proxies[flying.proxy as usize];
         let servers = &self.servers;
         let committed = |server: ServerId| servers[server.index()].committed();
@@ -336,10 +335,7 @@ impl<'a> World<'a> {
             }
         };
         let knobs = proxy.controller.knobs();
-        let key = match self.config.policy {
-            Contender::Core(_) | Contender::Rival(_) => target.object,
-        };
-        self.checks.routed(now, flying.proxy as usize, key, &ticket.route, &knobs)?;
+        self.checks.routed(now, flying.proxy as usize, target.object, &ticket.route, &knobs)?;
         let home = proxy.servers.ring().home(target.place).unwrap_or(ServerId(0));
         let to = ticket.route.to;
         if flying.measured {
@@ -353,6 +349,7 @@ impl<'a> World<'a> {
         let id = self.keep(flying);
         let at = now + self.way();
         self.queue.push(at, Event::AtServer(id));
+        self.changed(now, proxy_index, Change::Left);
         Ok(())
     }
 
@@ -420,6 +417,7 @@ impl<'a> World<'a> {
         let settled = proxy.shard.settle(now, &proxy.servers, &mut proxy.recorder, ticket, outcome);
         proxy.learn(now, server, settled.latency);
         let joined = settled.flight.and_then(|flight| proxy.joined.remove(&flight)).unwrap_or_default();
+        self.changed(now, flying.proxy, Change::Landed);
         self.tell_the_end(now, &flying);
         let (value, failed) = (flying.value, flying.failed);
         self.answer(now, flying)?;
@@ -482,14 +480,47 @@ impl<'a> World<'a> {
         self.checks.memory(now, &stats, limits.entries_max, limits.bytes_max)
     }
 
-    fn share_send(&mut self, now: Time, index: u32) {
+    /// Something changed at a proxy: it tells its peers now, or as soon as it may.
+    fn changed(&mut self, now: Time, index: u32, change: Change) {
         let proxy = &mut self.proxies[index as usize];
-        let share = Box::new(proxy.share());
-        let interval = proxy.share_interval(self.config);
+        if proxy.shares.is_none() || self.config.shares != ShareInterval::Auto {
+            return;
+        }
+        proxy.teller.note(now, change);
+        self.tell_if_due(now, index);
+    }
+
+    fn tell_if_due(&mut self, now: Time, index: u32) {
+        let proxy = &mut self.proxies[index as usize];
+        match proxy.teller.due(now) {
+            Due::Now => self.tell(now, index),
+            Due::At(at) if at < proxy.tell_at.unwrap_or(Time::FAR) => {
+                proxy.tell_at = Some(at);
+                self.queue.push(at, Event::ShareSend(index));
+            }
+            Due::At(_) | Due::Never => {}
+        }
+    }
+
+    fn tell(&mut self, now: Time, index: u32) {
+        let proxy = &mut self.proxies[index as usize];
+        let share = Box::new(proxy.teller.tell(now, &proxy.servers));
         self.queue.push(now + self.half(), Event::ShareArrive(index, share, now));
-        if !self.idle() {
-            let jitter = interval.scale(0.9 + 0.2 * self.rng.unit());
-            self.queue.push(now + jitter, Event::ShareSend(index));
+    }
+
+    fn share_send(&mut self, now: Time, index: u32) {
+        match self.config.shares {
+            ShareInterval::Every(every) => {
+                self.tell(now, index);
+                if !self.idle() {
+                    let jitter = every.scale(0.9 + 0.2 * self.rng.unit());
+                    self.queue.push(now + jitter, Event::ShareSend(index));
+                }
+            }
+            ShareInterval::Auto | ShareInterval::Off => {
+                self.proxies[index as usize].tell_at = None;
+                self.tell_if_due(now, index);
+            }
         }
     }
 

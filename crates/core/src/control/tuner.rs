@@ -84,7 +84,7 @@ impl Tuner {
         (turned, [pin, event])
     }
 
-    /// The largest share of its capacity that a home is offered.
+    /// The largest share of its capacity that a home is offered; peers are taken to offer as much as this proxy.
     fn offer(&mut self, servers: &Servers, service: Span) -> f64 {
         self.ticks += 1;
         // A plain mean at first, so that the first tick does not weigh more than the others.
@@ -96,7 +96,7 @@ impl Tuner {
             home.rate += weight * (f64::from(calls) / TICK.as_secs_f64() - home.rate);
             largest = largest.max(home.rate);
         }
-        largest * service.as_secs_f64()
+        largest * service.as_secs_f64() * f64::from(servers.proxies())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Other proxies, as far as decisions need them. Paper: P13, P18.
 
 pub mod share;
+pub mod tell;
 
-pub use share::{Share, Shares, share_interval};
+pub use share::{Share, Shares};
+pub use tell::{Change, Due, Teller};

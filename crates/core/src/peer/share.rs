@@ -1,8 +1,10 @@
 //! The view of the other proxies' load: shares in, estimate out.
 //!
-//! Every proxy tells the others how many calls it has in flight at each server. Between two shares of a peer its load is a guess: it sees
-//! the same servers and runs the same policy, so what this proxy sent since that peer's last share, the peer has probably sent too. Each
-//! own dispatch therefore counts once for every peer until that peer's next share replaces the guess: without this, proxies herd.
+//! Every proxy tells the others how many calls it has in flight at each server, as soon as that changes ([`crate::peer::Teller`]). While it
+//! can keep up, silence means that nothing changed, and the sum of the last shares is the truth less a network delay. When calls come
+//! faster than shares may be sent, a peer's load is a guess between two of its shares: it sees the same servers and runs the same policy, so
+//! what this proxy sent since, the peer has probably sent too. Each own dispatch then counts once for every peer until that peer's
+//! next share: without this, proxies herd.
 
 use crate::id::ServerId;
 use crate::load::Load;
@@ -19,13 +21,15 @@ pub struct Share {
     pub sequence: u64,
     /// Calls in flight by server, at most 65,535 each.
     pub in_flight: Box<[u16]>,
+    /// How long the oldest change in it had to wait before it could be told.
+    pub waited: Span,
 }
 
 impl Share {
     /// This proxy's own.
-    pub fn of(sequence: u64, servers: &Servers) -> Self {
+    pub fn of(sequence: u64, servers: &Servers, waited: Span) -> Self {
         let count = |server| servers.in_flight(server).min(u32::from(u16::MAX)) as u16;
-        Self { sequence, in_flight: servers.ids().map(count).collect() }
+        Self { sequence, in_flight: servers.ids().map(count).collect(), waited }
     }
 }
 
@@ -34,8 +38,7 @@ impl Share {
 pub struct Shares {
     peers: Vec<Peer>,
     totals: Box<[Total]>,
-    lag: Ewma,
-    every: Ewma,
+    age: Ewma,
 }
 
 #[derive(Clone, Debug)]
@@ -67,8 +70,7 @@ impl Shares {
         Self {
             peers: alloc::vec![peer; peers],
             totals: alloc::vec![Total::default(); servers].into_boxed_slice(),
-            lag: Ewma::new(0.05),
-            every: Ewma::new(0.05),
+            age: Ewma::new(0.02),
         }
     }
 
@@ -87,10 +89,8 @@ impl Shares {
             peer.own[i] = own;
         }
         peer.sequence = share.sequence;
-        if let Some(before) = peer.heard.replace(now) {
-            self.every.update(now.since(before).as_secs_f64());
-        }
-        self.lag.update(lag.as_secs_f64());
+        peer.heard = Some(now);
+        self.age.update((lag + share.waited).as_secs_f64());
         true
     }
 
@@ -105,45 +105,84 @@ impl Shares {
         peer.heard = None;
     }
 
-    /// How old a share is on average when it is used: its way here, and half the time to the next.
+    /// How long a change at a peer takes to be known here, on average.
     pub fn age(&self) -> Span {
-        let half = self.every.value().unwrap_or(0.0) / 2.0;
-        Span::from_secs_f64(self.lag.value().unwrap_or(0.0) + half)
+        Span::from_secs_f64(self.age.value().unwrap_or(0.0))
     }
 
-    /// The estimate: what peers said, plus what they have probably sent since.
+    /// The estimate: what peers said, plus what they have probably sent since, if they cannot keep up.
     pub fn estimate(&self, server: ServerId, servers: &Servers) -> Load {
         let total = self.totals[server.index()];
+        let said = Load::calls(total.in_flight);
+        if !servers.shares_are_old() {
+            return said;
+        }
         let echoes = (self.peers.len() as u32).wrapping_mul(servers.dispatched(server)).wrapping_sub(total.own);
-        let echo = Load::from_raw(echoes.saturating_mul(self.echo().raw()));
-        Load::calls(total.in_flight) + echo
+        said + Load::calls(echoes)
     }
 
     /// Publishes the estimate for decisions to read.
     pub fn publish(&self, servers: &Servers) {
+        servers.publish_share_age(self.age(), self.peers.len() as u32 + 1);
         for server in servers.ids() {
             servers.publish_peers(server, self.estimate(server, servers));
         }
-        servers.publish_share_age(self.age());
-        servers.publish_echo(Load::from_raw(self.echo().raw() * self.peers.len() as u32));
-    }
-
-    /// What an own dispatch counts for at one peer.
-    fn echo(&self) -> Load {
-        Load::ONE
     }
 }
 
-/// How often a proxy tells its load: ten times in a service time, but never more than [`SHARES_MAX`] datagrams a second into a proxy.
-pub fn share_interval(service: Span, peers: usize) -> Span {
-    let least = Span::from_secs_f64(peers as f64 / SHARES_MAX);
-    let wanted = if service == Span::ZERO { INTERVAL_MAX } else { service.scale(0.1) };
-    wanted.min(INTERVAL_MAX).max(least).max(INTERVAL_MIN)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::placement::Placement;
+    use crate::route::ring::Member;
 
-/// Load shares a second that a proxy may receive.
-pub const SHARES_MAX: f64 = 18_000.0;
-/// Rarer shares make proxies herd.
-const INTERVAL_MAX: Span = Span::from_millis(10);
-/// More often gains nothing over the network's own delay.
-const INTERVAL_MIN: Span = Span::from_micros(250);
+    fn pool() -> Servers {
+        let members: Vec<Member> = (0..3).map(|identity| Member { identity, weight: 1.0 }).collect();
+        let servers = Servers::new(&members, Placement::Ring);
+        servers.publish_service_median(Span::from_millis(10));
+        servers
+    }
+
+    fn share(sequence: u64, in_flight: [u16; 3], waited: Span) -> Share {
+        Share { sequence, in_flight: Box::new(in_flight), waited }
+    }
+
+    #[test]
+    fn the_view_of_a_server_is_own_plus_shares() {
+        let (servers, mut shares, now) = (pool(), Shares::new(2, 3), Time::from_nanos(1));
+        servers.dispatch(now, ServerId(0));
+        assert!(shares.receive(now, 0, &share(1, [1, 2, 0], Span::ZERO), Span::ZERO, &servers));
+        assert!(shares.receive(now, 1, &share(1, [0, 5, 0], Span::ZERO), Span::ZERO, &servers));
+        assert!(shares.receive(now, 0, &share(2, [3, 1, 0], Span::ZERO), Span::ZERO, &servers));
+        shares.publish(&servers);
+        let loads = [0, 1, 2].map(|i| servers.load(ServerId(i)).as_f64());
+        assert_eq!(loads, [4.0, 6.0, 0.0]);
+        shares.forget(1, &servers);
+        shares.publish(&servers);
+        assert_eq!(servers.load(ServerId(1)).as_f64(), 1.0);
+    }
+
+    #[test]
+    fn late_foreign_and_misshapen_shares_are_refused() {
+        let (servers, mut shares, now) = (pool(), Shares::new(1, 3), Time::from_nanos(1));
+        assert!(shares.receive(now, 0, &share(7, [1, 1, 1], Span::ZERO), Span::ZERO, &servers));
+        assert!(!shares.receive(now, 0, &share(7, [9, 9, 9], Span::ZERO), Span::ZERO, &servers), "again");
+        assert!(!shares.receive(now, 0, &share(6, [9, 9, 9], Span::ZERO), Span::ZERO, &servers), "late");
+        assert!(!shares.receive(now, 1, &share(8, [9, 9, 9], Span::ZERO), Span::ZERO, &servers), "a stranger");
+        let short = Share { sequence: 9, in_flight: Box::new([1]), waited: Span::ZERO };
+        assert!(!shares.receive(now, 0, &short, Span::ZERO, &servers), "another pool");
+    }
+
+    #[test]
+    fn what_i_sent_since_a_tired_peer_spoke_it_has_probably_sent_too() {
+        let (servers, mut shares, now) = (pool(), Shares::new(4, 3), Time::from_nanos(1));
+        let tired = Span::from_millis(50);
+        (0..4).for_each(|peer| assert!(shares.receive(now, peer, &share(1, [0; 3], tired), Span::ZERO, &servers)));
+        shares.publish(&servers);
+        servers.dispatch(now, ServerId(2));
+        assert_eq!(servers.load(ServerId(2)).as_f64(), 5.0, "own and four echoes");
+        assert!(shares.receive(now, 0, &share(2, [0, 0, 1], tired), Span::ZERO, &servers));
+        shares.publish(&servers);
+        assert_eq!(servers.load(ServerId(2)).as_f64(), 5.0, "own, one told, three echoes");
+    }
+}

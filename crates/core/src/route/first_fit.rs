@@ -13,7 +13,7 @@ use crate::route::feasible::{Feasible, Target};
 use crate::route::pin::Pins;
 use crate::route::width::Widths;
 use crate::servers::Servers;
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// What belongs to keys.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +102,7 @@ impl Scene<'_> {
             return None;
         }
         let enough = home - gap.min(Load::calls(2));
-        if self.shares_are_old() {
+        if self.servers.shares_are_old() {
             return self.better_of_two(enough, rng);
         }
         let fits = |server: &ServerId| {
@@ -114,12 +114,6 @@ impl Scene<'_> {
             true => self.feasible.set.iter().filter(fits).max_by_key(|server| self.servers.head_age(self.now, *server)),
             false => self.servers.ring.order(self.target.place).find(fits),
         }
-    }
-
-    /// Shares older than half a service time say little of who is idle now.
-    fn shares_are_old(&self) -> bool {
-        let (age, service) = (self.servers.share_age(), self.servers.service());
-        age > Span::ZERO && age * 2 > service
     }
 
     /// The gap that holds for this call: at least a share of what everyone has, so that long queues are not shuffled for nothing. With a
