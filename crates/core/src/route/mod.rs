@@ -11,6 +11,9 @@ pub mod policy;
 pub mod ring;
 pub mod width;
 
+#[cfg(test)]
+mod tests;
+
 use crate::control::knobs::Knobs;
 use crate::decision::{Exclusion, Route, Why};
 use crate::id::ServerId;
