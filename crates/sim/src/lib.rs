@@ -12,6 +12,7 @@ pub mod policy;
 mod proxy;
 pub mod queue;
 pub mod report;
+pub mod theory;
 pub mod units;
 mod world;
 
