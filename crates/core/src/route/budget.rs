@@ -27,7 +27,7 @@ impl SteerBudget {
     }
 }
 
-/// The largest share of eligible calls that may leave their home, in 2^-20, rounded down so that the bound holds exactly.
+/// The largest share of eligible calls that may leave their home, in millionths, rounded down so that the bound holds exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u32);
 
@@ -43,7 +43,8 @@ impl Share {
     }
 }
 
-const TOKEN: u32 = 1 << 20;
+/// A token in millionths, so that shares such as 0.1 are exact.
+const TOKEN: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
