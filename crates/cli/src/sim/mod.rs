@@ -8,6 +8,7 @@ mod output;
 mod run;
 mod scenarios;
 mod table;
+mod theory;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -21,6 +22,8 @@ pub(crate) enum Sim {
     Run(run::Run),
     /// Compare policies over workloads on identical calls
     Compare(compare::Compare),
+    /// Compare what is simulated with closed forms: queues, balls into bins, the potential V
+    Theory(theory::Theory),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -31,6 +34,7 @@ impl Sim {
             Self::List => list::list(),
             Self::Run(run) => run.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Theory(theory) => theory.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }
