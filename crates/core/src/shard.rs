@@ -259,3 +259,125 @@ impl<K: Copy> Ticket<K> {
         self.pass.flight()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{CleanStart, Mode, Params, Rules, Settings};
+    use crate::health::Health;
+    use crate::id::ServerId;
+    use crate::key::Key;
+    use crate::rng::mix;
+    use crate::route::placement::Placement;
+    use crate::route::policy::{Gap, Policy};
+    use crate::route::ring::Member;
+
+    struct Small {
+        servers: Servers,
+        shard: Shard<u32, u64>,
+        recorder: Recorder,
+    }
+
+    fn small(mode: Mode, staleness: Span) -> Small {
+        let members: Vec<Member> = (0..3).map(|i| Member { identity: mix(i), weight: 1.0 }).collect();
+        let params = Params::new(Settings { mode, ..Settings::default() }).unwrap();
+        let cache = Cache::new(params, Rules::ALL, Time::ZERO, CleanStart::Yes);
+        let router = Router::new(Policy::FirstFit(Gap::Fixed(2)), 1);
+        let servers = Servers::new(&members, Placement::Ring);
+        Small { servers, shard: Shard::new(router, cache, staleness), recorder: Recorder::new(3) }
+    }
+
+    fn target(op: Op) -> Target {
+        Target { op, place: Key(5), object: Key(6), subtree: None, bound: None }
+    }
+
+    const FACTS: Facts = Facts { changed_at: Some(Time::ZERO), lease_until: None, cost: 1 };
+
+    impl Small {
+        fn decide(&mut self, now: Time, op: Op) -> Decision<u32, u64> {
+            let entry = op.cacheable().then_some((1, Class(0)));
+            let touches: &[u32] = if op.mutates() { &[1] } else { &[] };
+            let call = Call { target: target(op), entry, touches };
+            self.shard.decide(now, &self.servers, &Knobs::default(), &call)
+        }
+
+        fn forward(&mut self, now: Time, op: Op) -> Ticket<u32> {
+            match self.decide(now, op) {
+                Decision::Forward(ticket) => ticket,
+                other => panic!("not forwarded: {other:?}"),
+            }
+        }
+
+        fn settle(&mut self, now: Time, ticket: Ticket<u32>, outcome: Outcome<'_, u64>) -> Settled {
+            self.shard.settle(now, &self.servers, &mut self.recorder, ticket, outcome)
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(1) + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn a_read_is_fetched_joined_answered_and_dropped_by_a_mutation() {
+        let mut small = small(Mode::Lease, Span::ZERO);
+        let first = small.forward(at(0), Op::Lookup);
+        let flight = first.flight();
+        assert!(matches!(small.decide(at(1), Op::Lookup), Decision::Join(joined) if Some(joined) == flight));
+        let settled = small.settle(at(2), first, Outcome::Answered(Some((&7, FACTS))));
+        assert_eq!((settled.flight, settled.latency), (flight, Span::from_millis(2)));
+        assert!(matches!(small.decide(at(3), Op::Lookup), Decision::Answer { value: 7, .. }));
+        let create = small.forward(at(4), Op::Create);
+        let during = small.forward(at(5), Op::Lookup);
+        small.settle(at(6), create, Outcome::Answered(None));
+        let fill = small.settle(at(7), during, Outcome::Answered(Some((&7, FACTS)))).fill;
+        assert!(matches!(fill, Some(Fill::Refused(_))), "it left before the mutation ended: {fill:?}");
+        assert!(matches!(small.decide(at(8), Op::Lookup), Decision::Forward(_)));
+    }
+
+    #[test]
+    fn every_forwarded_call_is_counted_until_it_settles() {
+        let mut small = small(Mode::Strict, Span::ZERO);
+        let ticket = small.forward(at(0), Op::Create);
+        let to = ticket.route.to;
+        assert_eq!(small.servers.in_flight(to), 1);
+        small.settle(at(1), ticket, Outcome::Lost);
+        assert_eq!(small.servers.in_flight(to), 0);
+        assert_eq!(small.recorder.ended(), 0, "what got no answer tells nothing about speed");
+    }
+
+    #[test]
+    fn after_a_mutation_reads_stay_where_it_ran_for_the_pools_staleness() {
+        let mut small = small(Mode::Strict, Span::from_millis(100));
+        let create = small.forward(at(0), Op::Create);
+        let ran = create.route.to;
+        small.settle(at(1), create, Outcome::Answered(None));
+        (0..9).for_each(|_| drop(small.servers.dispatch(at(1), ran)));
+        assert_eq!(small.forward(at(50), Op::Getattr).route.to, ran, "fenced, however loaded");
+        assert_ne!(small.forward(at(101), Op::Getattr).route.to, ran);
+    }
+
+    #[test]
+    fn without_a_server_a_call_is_held_and_can_be_given_up() {
+        let mut small = small(Mode::Lease, Span::ZERO);
+        small.servers.ids().for_each(|server| small.servers.set_health(at(0), server, Health::Drained));
+        let Decision::Hold(pass, why) = small.decide(at(0), Op::Create) else { panic!("there is no server") };
+        assert_eq!(why, Exclusion::Drained);
+        small.shard.give_up(at(1), pass);
+        small.servers.set_health(at(1), ServerId(0), Health::Up);
+        let read = small.forward(at(2), Op::Lookup);
+        assert!(matches!(
+            small.settle(at(3), read, Outcome::Answered(Some((&1, FACTS)))).fill,
+            Some(Fill::Kept { .. })
+        ));
+    }
+
+    #[test]
+    fn while_the_papers_warm_up_runs_nothing_is_answered_from_the_cache() {
+        let mut small = small(Mode::Lease, Span::ZERO);
+        let read = small.forward(at(0), Op::Lookup);
+        small.settle(at(1), read, Outcome::Answered(Some((&7, FACTS))));
+        let call = Call { target: target(Op::Lookup), entry: Some((1, Class(0))), touches: &[] };
+        let knobs = Knobs { caching: false, ..Knobs::default() };
+        assert!(matches!(small.shard.decide(at(2), &small.servers, &knobs, &call), Decision::Forward(_)));
+    }
+}

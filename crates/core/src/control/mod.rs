@@ -9,6 +9,9 @@ pub mod signal;
 pub mod tuner;
 pub mod warmup;
 
+#[cfg(test)]
+mod tests;
+
 use crate::control::knobs::Knobs;
 use crate::control::tuner::Tuner;
 use crate::id::ServerId;

@@ -127,7 +127,7 @@ mod tests {
             let nanos = (rng.next_u64() >> (22 + rng.below(32))).max(1024);
             let (low, high) = bounds_of(bucket_of(Span::from_nanos(nanos)));
             assert!(low <= nanos && nanos < high, "{low} <= {nanos} < {high}");
-            assert!((high - low) as f64 <= low as f64 / 16.0 );
+            assert!((high - low) as f64 <= low as f64 / 16.0);
         }
         assert_eq!(bucket_of(Span::FOREVER), BUCKETS - 1);
         assert_eq!(bucket_of(Span::ZERO), 0);
