@@ -18,7 +18,7 @@ impl Route {
     /// Whether the call leaves its home by choice.
     pub fn steered(&self) -> bool {
         match self.why {
-            Why::Steered { .. } | Why::Pinned | Why::Split { .. } => true,
+            Why::Steered { .. } | Why::Pinned | Why::Split { .. } | Why::Overflow => true,
             Why::Home | Why::Turn | Why::Rerouted(_) | Why::Panic | Why::Capped | Why::Observed { .. } => false,
         }
     }
@@ -41,6 +41,8 @@ pub enum Why {
         /// How many servers share the directory's mutations.
         width: u16,
     },
+    /// What its home cannot take of its own calls, while there is no news of the peers.
+    Overflow,
     /// Would have been steered, but the steering cap is used up. Paper: P8.
     Capped,
     /// The home does not take this call; this is the next in its order.
@@ -64,6 +66,7 @@ impl Why {
             Self::Steered { .. } => "steered",
             Self::Pinned => "pinned",
             Self::Split { .. } => "split",
+            Self::Overflow => "overflow",
             Self::Capped => "capped",
             Self::Rerouted(_) => "rerouted",
             Self::Panic => "panic",

@@ -45,6 +45,8 @@ pub(crate) struct Slot {
     pub(crate) head_since: AtomicU64,
     /// Calls at home here since the beginning, wherever they went; wraps.
     pub(crate) homed: AtomicU32,
+    /// What is at home here relative to the mean over servers, in 256ths.
+    offer: AtomicU32,
     /// Dispatched since the beginning; wraps.
     pub(crate) dispatched: AtomicU32,
     pub(crate) health: AtomicU8,
@@ -259,6 +261,20 @@ impl Servers {
         age > Span::ZERO && age > service
     }
 
+    /// Whether they are so old that they say nothing at all.
+    pub fn shares_are_useless(&self) -> bool {
+        self.share_age() > self.service() * USELESS && self.service() > Span::ZERO
+    }
+
+    /// What is at home at a server relative to the mean over servers: 1 if homes are even.
+    pub fn offer(&self, server: ServerId) -> f64 {
+        Load::from_raw(self.slots[server.index()].offer.load(Relaxed)).as_f64()
+    }
+
+    pub(crate) fn publish_offer(&self, server: ServerId, offer: f64) {
+        self.slots[server.index()].offer.store(Load::from_f64(offer).raw(), Relaxed);
+    }
+
     /// How many proxies there are, this one among them.
     pub fn proxies(&self) -> u32 {
         self.proxies.load(Relaxed).max(1)
@@ -274,6 +290,9 @@ impl Servers {
     }
 }
 
+/// Shares older than so many service times say nothing.
+const USELESS: u64 = 8;
+
 impl Default for Slot {
     fn default() -> Self {
         Self {
@@ -282,6 +301,7 @@ impl Default for Slot {
             weight: AtomicU32::new(Weight::ONE.raw()),
             head_since: AtomicU64::new(0),
             homed: AtomicU32::new(0),
+            offer: AtomicU32::new(Load::ONE.raw()),
             dispatched: AtomicU32::new(0),
             health: AtomicU8::new(Health::Up as u8),
             health_since: AtomicU64::new(0),

@@ -483,11 +483,12 @@ impl<'a> World<'a> {
     /// Something changed at a proxy: it tells its peers now, or as soon as it may.
     fn changed(&mut self, now: Time, index: u32, change: Change) {
         let proxy = &mut self.proxies[index as usize];
-        if proxy.shares.is_none() || self.config.shares != ShareInterval::Auto {
-            return;
+        if proxy.shares.is_some() {
+            proxy.teller.note(now, change);
+            if self.config.shares == ShareInterval::Auto {
+                self.tell_if_due(now, index);
+            }
         }
-        proxy.teller.note(now, change);
-        self.tell_if_due(now, index);
     }
 
     fn tell_if_due(&mut self, now: Time, index: u32) {

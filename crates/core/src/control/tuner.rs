@@ -89,12 +89,17 @@ impl Tuner {
         self.ticks += 1;
         // A plain mean at first, so that the first tick does not weigh more than the others.
         let weight = RATE_ALPHA.max(1.0 / self.ticks as f64);
-        let mut largest = 0.0f64;
+        let (mut largest, mut sum) = (0.0f64, 0.0);
         for (server, home) in servers.ids().zip(&mut self.homes) {
             let counted = servers.homed(server);
             let calls = counted.wrapping_sub(core::mem::replace(&mut home.counted, counted));
             home.rate += weight * (f64::from(calls) / TICK.as_secs_f64() - home.rate);
             largest = largest.max(home.rate);
+            sum += home.rate;
+        }
+        let mean = sum / self.homes.len().max(1) as f64;
+        if mean > 0.0 {
+            servers.ids().zip(&self.homes).for_each(|(server, home)| servers.publish_offer(server, home.rate / mean));
         }
         largest * service.as_secs_f64() * f64::from(servers.proxies())
     }

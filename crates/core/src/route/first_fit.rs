@@ -33,6 +33,9 @@ pub(crate) struct Scene<'a> {
 
 impl State {
     pub(crate) fn choose(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
+        if scene.servers.shares_are_useless() {
+            return scene.without_news(rng);
+        }
         match scene.target.op.mutates() {
             true => self.mutation(scene),
             false => self.read(scene, rng),
@@ -138,6 +141,31 @@ impl Scene<'_> {
         (self.servers.work(better) <= enough).then_some(better)
     }
 
+    /// No news of the peers: nobody knows who is idle, but what homes are offered is known. A home keeps its fair share of its own calls; the
+    /// rest goes where there is room, to the better of two drawn in proportion to it. So every server gets the same, as with a random choice,
+    /// and most calls stay at home.
+    fn without_news(&self, rng: &mut Rng) -> (ServerId, Why) {
+        let home = self.feasible.primary;
+        let stays = rng.unit() * self.servers.offer(home) < 1.0;
+        if stays || (self.target.op.mutates() && !self.knobs.split) {
+            return (home, Why::Home);
+        }
+        let (Some(a), Some(b)) = (self.roomy(rng), self.roomy(rng)) else { return (home, Why::Home) };
+        let to = if self.servers.work(b) < self.servers.work(a) { b } else { a };
+        match to == home {
+            true => (home, Why::Home),
+            false => (to, Why::Overflow),
+        }
+    }
+
+    /// A server drawn in proportion to the room that its own home calls leave.
+    fn roomy(&self, rng: &mut Rng) -> Option<ServerId> {
+        let count = self.feasible.set.len();
+        let draw = |rng: &mut Rng| self.feasible.set.iter().nth(rng.below(count));
+        let room = |rng: &mut Rng, server: &ServerId| rng.unit() > self.servers.offer(*server);
+        (0..DRAWS).find_map(|_| draw(rng).filter(|server| room(rng, server))).or_else(|| draw(rng))
+    }
+
     /// The first of the directory's `width` servers that fits a mutation, and its work.
     fn best_of(&self, width: u16, home: Load) -> (ServerId, Load) {
         let mine = || {
@@ -162,3 +190,5 @@ impl Scene<'_> {
 
 /// A gap is at least this fraction of the least work: a quarter.
 const GAP_SHARE: u32 = 4;
+/// Draws before any server will do.
+const DRAWS: usize = 32;

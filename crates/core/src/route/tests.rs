@@ -176,6 +176,24 @@ fn old_shares_make_it_draw_two_instead_of_taking_the_first() {
 }
 
 #[test]
+fn without_news_of_the_peers_a_home_keeps_its_fair_share_and_the_rest_goes_where_there_is_room() {
+    let mut small = Small::gap("0000", 2);
+    small.servers.publish_service_median(Span::from_millis(1));
+    small.servers.publish_share_age(Span::from_millis(9), 16);
+    for (server, offer) in small.order.iter().zip([2.5, 0.75, 0.25, 0.5]) {
+        small.servers.publish_offer(*server, offer);
+    }
+    let mut reached = [0.0f64; 4];
+    for name in 0..20_000 {
+        reached[small.choose_at(NOW, Op::Lookup, name).0] += 1.0 / 20_000.0;
+    }
+    // 2.5 fair shares at home: it keeps one; the other 1.5 are shared 0.25 : 0.75 : 0.5 by room.
+    for (got, want) in reached.into_iter().zip([0.4, 0.1, 0.3, 0.2]) {
+        assert!((got - want).abs() < 0.02, "{reached:?}");
+    }
+}
+
+#[test]
 fn observe_stays_at_home_and_says_where_it_would_have_gone() {
     let mut small = Small::new(Policy::Observe, "4000");
     let (to, why) = small.choose_at(NOW, Op::Lookup, 1);

@@ -17,6 +17,7 @@ impl BudgetCheck {
             Why::Steered { .. } => true,
             Why::Pinned => reading.pin == PinCost::Token,
             Why::Home
+            | Why::Overflow
             | Why::Capped
             | Why::Rerouted(_)
             | Why::Panic

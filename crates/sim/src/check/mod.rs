@@ -206,6 +206,7 @@ impl Checks {
             | Why::Home
             | Why::Pinned
             | Why::Split { .. }
+            | Why::Overflow
             | Why::Capped
             | Why::Rerouted(_)
             | Why::Panic
