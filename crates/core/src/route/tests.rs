@@ -32,7 +32,9 @@ impl Small {
         let order: Vec<ServerId> = servers.ring.order(KEY).collect();
         for (server, load) in order.iter().zip(loads.chars()) {
             let calls = load.to_digit(36).unwrap();
-            (0..calls).for_each(|_| drop(servers.dispatch(NOW, *server)));
+            for _ in 0..calls {
+                servers.dispatch(NOW, *server);
+            }
             servers.publish(*server, Load::calls(calls), Span::from_millis(u64::from(calls) * 10), Span::ZERO);
         }
         let knobs = Knobs { margin_latency: Span::from_millis(1), ..Knobs::default() };
@@ -94,7 +96,9 @@ fn a_pin_is_followed_only_while_it_pays() {
     let after = NOW + small.knobs.pin;
     assert_eq!(small.choose_at(after, Op::Lookup, 1).1.name(), "steered", "the pin is over");
     let pinned = small.order[1];
-    (0..4).for_each(|_| drop(small.servers.dispatch(NOW, pinned)));
+    for _ in 0..4 {
+        small.servers.dispatch(NOW, pinned);
+    }
     assert_eq!(small.choose(Op::Lookup), (2, "steered"), "the pinned server is no longer better than home");
 }
 

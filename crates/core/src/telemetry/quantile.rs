@@ -138,7 +138,9 @@ mod tests {
         let mut rng = Rng::new(4);
         let mut histogram = Histogram::default();
         let mut exact: Vec<u64> = (0..50_000).map(|_| (rng.exponential() * 1e8) as u64 + 2_000_000).collect();
-        exact.iter().for_each(|nanos| histogram.record(Span::from_nanos(*nanos)));
+        for nanos in &exact {
+            histogram.record(Span::from_nanos(*nanos));
+        }
         exact.sort_unstable();
         for q in [0.1, 0.5, 0.9, 0.99] {
             let got = histogram.quantile(q).unwrap().as_nanos() as f64;
