@@ -105,9 +105,10 @@ impl Scene<'_> {
         if self.shares_are_old() {
             return self.better_of_two(enough, rng);
         }
+        let bound = least + self.knobs.gap.max(gap);
         let fits = |server: &ServerId| {
             let work = self.servers.work(*server);
-            self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap.max(gap).max(gap)
+            self.feasible.set.contains(*server) && work <= enough && work < bound
         };
         match least >= Load::ONE && least < Load::calls(2) {
             true => self.feasible.set.iter().filter(fits).max_by_key(|server| self.servers.head_age(self.now, *server)),
@@ -124,7 +125,8 @@ impl Scene<'_> {
     /// The gap that holds for this call: at least a share of what everyone has, so that long queues are not shuffled for nothing. With a
     /// gap of one, a home whose only call ahead is nearly done is not left.
     fn gap_now(&self, home: Load, least: Load) -> Load {
-        let nearly_done = || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);
+        let nearly_done =
+            || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);
         match self.knobs.gap <= Load::ONE && home < Load::calls(2) && nearly_done() {
             true => Load::calls(2),
             false => self.knobs.gap.max(Load::from_raw(least.raw() / GAP_SHARE)),
@@ -152,7 +154,12 @@ impl Scene<'_> {
         if width <= 1 {
             return stay;
         }
-        let least = mine().map(|(_, work)| work).min().unwrap_or(home);
+        // The whole pool: no need to walk the ring for it.
+        let all = usize::from(width) >= self.feasible.set.len() && self.servers.ring.len() == self.servers.len();
+        let least = match all {
+            true => self.least(),
+            false => mine().map(|(_, work)| work).min().unwrap_or(home),
+        };
         if home - least < self.gap_now(home, least) {
             return stay;
         }
