@@ -75,8 +75,7 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 .PHONY: bench
 bench: ## Time a decision, a lookup and the simulator, with instruction counts where valgrind is
 	@scripts/setup bench
-	cargo bench -p midas-core -p midas-sim
-	@if [ -x scripts/bench ]; then scripts/bench; fi
+	@scripts/bench
 
 .PHONY: soak
 soak: build ## Run long simulations: every workload and policy, 32 seeds

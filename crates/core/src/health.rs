@@ -68,6 +68,7 @@ impl Servers {
     }
 
     /// The servers that take calls now; one on probation only while it is idle.
+    #[inline]
     pub(crate) fn open_set(&self) -> ServerSet {
         let mut set = ServerSet::from_words(core::array::from_fn(|word| self.open[word].load(Relaxed)));
         if self.probing.load(Relaxed) > 0 {

@@ -53,11 +53,13 @@ impl ServerSet {
     }
 
     /// Whether the server is in the set.
+    #[inline]
     pub const fn contains(&self, server: ServerId) -> bool {
         self.0[server.index() / 64] >> (server.index() % 64) & 1 == 1
     }
 
     /// Adds a server; false if it was there.
+    #[inline]
     pub fn insert(&mut self, server: ServerId) -> bool {
         let (word, bit) = (server.index() / 64, 1 << (server.index() % 64));
         let new = self.0[word] & bit == 0;
@@ -71,14 +73,15 @@ impl ServerSet {
     }
 
     /// The servers in both sets.
+    #[inline]
     pub fn and(mut self, other: &Self) -> Self {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
         self
     }
 
-    /// How many.
+    /// How many. Most pools fill one word; counting bits is not free where the processor's own instruction cannot be assumed.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
+        self.0.iter().filter(|word| **word != 0).map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is none.
@@ -87,11 +90,45 @@ impl ServerSet {
     }
 
     /// The members in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.0
-            .iter()
-            .enumerate()
-            .flat_map(|(word, bits)| Bits(*bits).map(move |bit| ServerId((word * 64 + bit) as u16)))
+    #[inline]
+    pub fn iter(&self) -> Members<'_> {
+        let [bits, rest @ ..] = &self.0;
+        Members { bits: *bits, rest, base: 0 }
+    }
+}
+
+/// See [`ServerSet::iter`].
+#[derive(Clone, Debug)]
+pub struct Members<'a> {
+    /// What is left of the current word.
+    bits: u64,
+    /// The words after it.
+    rest: &'a [u64],
+    /// The current word's first server.
+    base: u16,
+}
+
+impl Iterator for Members<'_> {
+    type Item = ServerId;
+
+    #[inline]
+    fn next(&mut self) -> Option<ServerId> {
+        while self.bits == 0 {
+            (self.bits, self.rest) = self.rest.split_first().map(|(bits, rest)| (*bits, rest))?;
+            self.base += 64;
+        }
+        let bit = self.bits.trailing_zeros() as u16;
+        self.bits &= self.bits - 1;
+        Some(ServerId(self.base + bit))
+    }
+}
+
+impl<'a> IntoIterator for &'a ServerSet {
+    type Item = ServerId;
+    type IntoIter = Members<'a>;
+
+    fn into_iter(self) -> Members<'a> {
+        self.iter()
     }
 }
 
@@ -102,21 +139,6 @@ impl FromIterator<ServerId> for ServerSet {
             set.insert(server);
         }
         set
-    }
-}
-
-/// The positions of the bits that are set.
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let bit = self.0.trailing_zeros() as usize;
-        (self.0 != 0).then(|| {
-            self.0 &= self.0 - 1;
-            bit
-        })
     }
 }
 

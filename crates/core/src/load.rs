@@ -41,6 +41,7 @@ impl Load {
     }
 
     /// The work that a call would find at a server whose calls count `weight` times: (L + 1) w - 1.
+    #[inline]
     pub const fn weighted(self, weight: Weight) -> Self {
         if weight.0 == UNIT {
             return self;

@@ -122,18 +122,21 @@ impl Servers {
     }
 
     /// Calls in flight at a server as this proxy knows them: its own exactly, plus its peers' shares.
+    #[inline]
     pub fn load(&self, server: ServerId) -> Load {
         let slot = &self.slots[server.index()];
         Load::calls(slot.in_flight.load(Relaxed)) + Load::from_raw(slot.peers.load(Relaxed))
     }
 
     /// The load, with calls at a slow server counted for more: D_i of first-fit.
+    #[inline]
     pub fn work(&self, server: ServerId) -> Load {
         let weight = Weight::from_raw(self.slots[server.index()].weight.load(Relaxed));
         self.load(server).weighted(weight)
     }
 
     /// Own calls in flight.
+    #[inline]
     pub fn in_flight(&self, server: ServerId) -> u32 {
         self.slots[server.index()].in_flight.load(Relaxed)
     }
@@ -149,6 +152,7 @@ impl Servers {
     }
 
     /// How long the call at the head of the server's queue has been in service, as far as own calls tell; zero when idle.
+    #[inline]
     pub fn head_age(&self, now: Time, server: ServerId) -> Span {
         let slot = &self.slots[server.index()];
         match slot.in_flight.load(Relaxed) {
@@ -193,10 +197,12 @@ impl Servers {
         slot.head_since.store(now.as_nanos(), Relaxed);
     }
 
+    #[inline]
     pub(crate) fn load_smooth(&self, server: ServerId) -> Load {
         Load::from_raw(self.slots[server.index()].load_smooth.load(Relaxed))
     }
 
+    #[inline]
     pub(crate) fn latency_p50(&self, server: ServerId) -> Span {
         Span::from_nanos(self.slots[server.index()].latency_p50.load(Relaxed))
     }

@@ -108,9 +108,10 @@ impl Scene<'_> {
         if self.servers.shares_are_old() {
             return self.better_of_two(enough, rng);
         }
+        let bound = least + self.knobs.gap.max(gap);
         let fits = |server: &ServerId| {
             let work = self.servers.work(*server);
-            self.feasible.set.contains(*server) && work <= enough && work < least + self.knobs.gap.max(gap).max(gap)
+            self.feasible.set.contains(*server) && work <= enough && work < bound
         };
         match self.knobs.patience.is_some() && least >= Load::ONE && least < Load::calls(2) {
             // One call ahead everywhere, and all take the same time: the oldest is done first.
@@ -176,7 +177,12 @@ impl Scene<'_> {
         if width <= 1 {
             return stay;
         }
-        let least = mine().map(|(_, work)| work).min().unwrap_or(home);
+        // The whole pool: no need to walk the ring for it.
+        let all = usize::from(width) >= self.feasible.set.len() && self.servers.ring.len() == self.servers.len();
+        let least = match all {
+            true => self.least(),
+            false => mine().map(|(_, work)| work).min().unwrap_or(home),
+        };
         if home - least < self.gap_now(home, least) {
             return stay;
         }

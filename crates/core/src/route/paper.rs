@@ -117,15 +117,17 @@ fn best_of_sample(servers: &Servers, knobs: &Knobs, feasible: &Feasible, rng: &m
 }
 
 /// Up to four distinct members of the feasible set, never the primary, in O(d).
-struct Sample<'a> {
-    feasible: &'a Feasible,
+struct Sample {
     left: usize,
-    drawn: ServerSet,
+    /// Who can still be drawn.
+    fresh: ServerSet,
 }
 
-impl<'a> Sample<'a> {
-    fn new(feasible: &'a Feasible, size: usize) -> Self {
-        Self { feasible, left: size, drawn: ServerSet::only(feasible.primary) }
+impl Sample {
+    fn new(feasible: &Feasible, size: usize) -> Self {
+        let mut fresh = feasible.set;
+        fresh.remove(feasible.primary);
+        Self { left: size, fresh }
     }
 
     fn draw(&mut self, servers: usize, rng: &mut Rng) -> Option<ServerId> {
@@ -133,10 +135,9 @@ impl<'a> Sample<'a> {
             return None;
         }
         self.left -= 1;
-        let fresh = |s: &ServerId| self.feasible.set.contains(*s) && !self.drawn.contains(*s);
-        let by_chance = (0..TRIES).map(|_| ServerId(rng.below(servers) as u16)).find(|s| fresh(s));
-        let server = by_chance.or_else(|| self.feasible.set.iter().find(|s| fresh(s)))?;
-        self.drawn.insert(server);
+        let by_chance = (0..TRIES).map(|_| ServerId(rng.below(servers) as u16)).find(|s| self.fresh.contains(*s));
+        let server = by_chance.or_else(|| self.fresh.iter().next())?;
+        self.fresh.remove(server);
         Some(server)
     }
 }

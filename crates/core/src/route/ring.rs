@@ -27,6 +27,8 @@ pub struct Ring {
     /// `start[h >> shift]` is the first point whose hash is at or after that bucket's first hash.
     start: Vec<u32>,
     shift: u32,
+    /// How many servers have points.
+    servers: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,19 +52,31 @@ impl Ring {
             }
             start.push(next as u32);
         }
-        Self { points, start, shift }
+        let servers = points.iter().map(|point| point.server).collect::<ServerSet>().len();
+        Self { points, start, shift, servers }
     }
 
     /// The servers in the key's order of preference, each once; the first is its home.
     pub fn order(&self, key: Key) -> Order<'_> {
-        Order { ring: self, at: self.position(mix(key.0)), left: self.points.len(), seen: ServerSet::EMPTY }
+        Order { ring: self, at: self.position(mix(key.0)), left: self.servers, seen: ServerSet::EMPTY }
     }
 
     /// The key's home; `None` on an empty ring.
     pub fn home(&self, key: Key) -> Option<ServerId> {
-        self.order(key).next()
+        self.points.get(self.position(mix(key.0))).or(self.points.first()).map(|point| point.server)
     }
 
+    /// How many servers are on it.
+    pub fn len(&self) -> usize {
+        self.servers
+    }
+
+    /// Whether it is nobody's home.
+    pub fn is_empty(&self) -> bool {
+        self.servers == 0
+    }
+
+    #[inline]
     fn position(&self, hash: u64) -> usize {
         let mut at = self.start[(hash >> self.shift) as usize] as usize;
         while self.points.get(at).is_some_and(|point| point.hash < hash) {
@@ -77,6 +91,7 @@ impl Ring {
 pub struct Order<'a> {
     ring: &'a Ring,
     at: usize,
+    /// Servers not seen yet: behind the last one the walk is over, long before every point was looked at.
     left: usize,
     seen: ServerSet,
 }
@@ -84,6 +99,7 @@ pub struct Order<'a> {
 impl Iterator for Order<'_> {
     type Item = ServerId;
 
+    #[inline]
     fn next(&mut self) -> Option<ServerId> {
         while self.left > 0 {
             if self.at >= self.ring.points.len() {
@@ -91,8 +107,8 @@ impl Iterator for Order<'_> {
             }
             let server = self.ring.points[self.at].server;
             self.at += 1;
-            self.left -= 1;
             if self.seen.insert(server) {
+                self.left -= 1;
                 return Some(server);
             }
         }
@@ -153,6 +169,7 @@ mod tests {
             let order: Vec<_> = ring.order(key).collect();
             assert_eq!(order.iter().copied().collect::<ServerSet>(), ServerSet::first(9));
             assert_eq!(order.len(), 9);
+            assert_eq!(ring.home(key), Some(order[0]));
             let hash = mix(key.0);
             let plain = ring.points.iter().find(|point| point.hash >= hash).unwrap_or(&ring.points[0]);
             assert_eq!(order[0], plain.server);

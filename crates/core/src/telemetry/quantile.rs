@@ -1,30 +1,30 @@
 //! Quantiles of latencies over a sliding window, in constant memory.
 //!
-//! Log-linear buckets (16 an octave, so a quantile is off by at most 3 %), and a ring of slots that the tick rotates. Recording is one
-//! increment; a quantile walks the buckets once and is only asked for at a tick.
+//! Log-linear buckets (16 an octave, so a quantile is off by at most 3 %), and a ring of slots that the tick rotates. Their sum is kept
+//! up to date and a histogram knows which of its buckets are in use: a tick asks every server for quantiles, and latencies differ little.
 
 use crate::time::Span;
 use alloc::boxed::Box;
+use core::ops::Range;
 
-/// Counts of spans by size.
+/// Counts of spans by size. Invariant: buckets outside of `used` are zero.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Box<[u32; BUCKETS]>,
+    used: Used,
     total: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: Box::new([0; BUCKETS]), total: 0 }
+        Self { counts: Box::new([0; BUCKETS]), used: Used::NONE, total: 0 }
     }
 }
 
 impl Histogram {
     /// Counts a span.
     pub fn record(&mut self, span: Span) {
-        let count = &mut self.counts[bucket_of(span)];
-        *count = count.saturating_add(1);
-        self.total += 1;
+        self.count(bucket_of(span));
     }
 
     /// How many were counted.
@@ -36,7 +36,7 @@ impl Histogram {
     pub fn quantile(&self, q: f64) -> Option<Span> {
         let rank = q.clamp(0.0, 1.0) * self.total as f64;
         let mut below = 0.0;
-        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (bucket, count) in self.used.range().zip(&self.counts[self.used.range()]).filter(|(_, count)| **count > 0) {
             let count = f64::from(*count);
             if below + count >= rank {
                 let (low, high) = bounds_of(bucket);
@@ -48,44 +48,83 @@ impl Histogram {
         None
     }
 
+    fn count(&mut self, bucket: usize) {
+        self.counts[bucket] = self.counts[bucket].saturating_add(1);
+        self.used = self.used.and(Used { start: bucket, end: bucket + 1 });
+        self.total += 1;
+    }
+
     fn clear(&mut self) {
-        self.counts.fill(0);
-        self.total = 0;
+        self.counts[self.used.range()].fill(0);
+        (self.used, self.total) = (Used::NONE, 0);
     }
 
     /// Adds what another histogram counted.
     pub fn absorb(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(other.counts.iter()).for_each(|(a, b)| *a = a.saturating_add(*b));
+        for bucket in other.used.range() {
+            self.counts[bucket] = self.counts[bucket].saturating_add(other.counts[bucket]);
+        }
+        self.used = self.used.and(other.used);
         self.total += other.total;
+    }
+
+    /// Takes away what another histogram counted and this one absorbed.
+    fn release(&mut self, other: &Self) {
+        for bucket in other.used.range() {
+            self.counts[bucket] = self.counts[bucket].saturating_sub(other.counts[bucket]);
+        }
+        self.total -= other.total;
     }
 }
 
-/// The last [`SLOTS`] slots of a stream of spans.
+/// A range of buckets.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    start: usize,
+    end: usize,
+}
+
+impl Used {
+    /// No bucket, and neutral in [`Used::and`].
+    const NONE: Self = Self { start: BUCKETS, end: 0 };
+
+    /// The least range that holds both.
+    fn and(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    fn range(self) -> Range<usize> {
+        self.start.min(self.end)..self.end
+    }
+}
+
+/// The last [`SLOTS`] slots of a stream of spans. Invariant: `sum` is the sum of the slots.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     slots: [Histogram; SLOTS],
+    sum: Histogram,
     at: usize,
 }
 
 impl Window {
     /// Counts a span in the current slot.
     pub fn record(&mut self, span: Span) {
-        self.slots[self.at].record(span);
+        let bucket = bucket_of(span);
+        self.slots[self.at].count(bucket);
+        self.sum.count(bucket);
     }
 
     /// Forgets the oldest slot and starts a new one.
     pub fn rotate(&mut self) {
         self.at = (self.at + 1) % SLOTS;
+        self.sum.release(&self.slots[self.at]);
         self.slots[self.at].clear();
+        self.sum.used = self.slots.iter().fold(Used::NONE, |used, slot| used.and(slot.used));
     }
 
     /// Everything in the window as one histogram.
-    pub fn sum(&self) -> Histogram {
-        let mut sum = Histogram::default();
-        for slot in self.slots.iter().filter(|slot| slot.total > 0) {
-            sum.absorb(slot);
-        }
-        sum
+    pub fn sum(&self) -> &Histogram {
+        &self.sum
     }
 }
 
@@ -157,6 +196,23 @@ mod tests {
         for left in [1, 1, 1, 0] {
             window.rotate();
             assert_eq!(window.sum().total(), left);
+        }
+    }
+
+    #[test]
+    fn the_kept_sum_is_the_sum_of_the_slots() {
+        let (mut rng, mut window) = (Rng::new(5), Window::default());
+        for round in 0..200 {
+            for _ in 0..rng.below(4) {
+                window.record(Span::from_nanos(rng.next_u64() >> rng.below(50)));
+            }
+            let mut sum = Histogram::default();
+            for slot in &window.slots {
+                sum.absorb(slot);
+            }
+            assert_eq!((&sum.counts, sum.total), (&window.sum.counts, window.sum.total), "round {round}");
+            assert_eq!(sum.quantile(0.5), window.sum.quantile(0.5));
+            window.rotate();
         }
     }
 }

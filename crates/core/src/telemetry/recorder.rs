@@ -81,13 +81,13 @@ impl Recorder {
     }
 
     /// Latencies at a server over the window.
-    pub fn latency(&self, server: ServerId) -> Histogram {
+    pub fn latency(&self, server: ServerId) -> &Histogram {
         self.servers[server.index()].latency.sum()
     }
 
     /// Latencies over all servers over the window.
     pub fn latency_pool(&self) -> Histogram {
-        self.pool.sum()
+        self.pool.sum().clone()
     }
 
     /// The service time of a server; `None` if no call in the window could tell.
