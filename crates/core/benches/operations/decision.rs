@@ -157,7 +157,10 @@ impl Pool {
             for server in self.servers.ids() {
                 let latency = Span::from_millis(100) * u64::from(1 + self.servers.in_flight(server));
                 let found = self.servers.in_flight(server);
-                self.recorder.record(Sample { server, op: Op::Lookup, latency, found }, Span::from_millis(1));
+                self.recorder.record(
+                    Sample { server, op: Op::Lookup, latency, found, head_age: Span::ZERO },
+                    Span::from_millis(1),
+                );
             }
             self.now += TICK;
             controller.tick(self.now, &self.servers, &mut self.recorder);

@@ -38,7 +38,7 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 fn share_of(peer: u64) -> Share {
     let mut rng = Rng::new(peer);
-    Share { sequence: 0, in_flight: (0..SERVERS).map(|_| rng.below(20) as u16).collect() }
+    Share { sequence: 0, in_flight: (0..SERVERS).map(|_| rng.below(20) as u16).collect(), waited: Span::ZERO }
 }
 
 const PEERS: usize = 64;
