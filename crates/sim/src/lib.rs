@@ -3,6 +3,7 @@
 //! It runs the very policy code that the daemon runs, on simulated time. One seed is one world: same seed, same digest.
 
 pub mod baseline;
+mod call;
 pub mod check;
 pub mod config;
 pub mod fault;

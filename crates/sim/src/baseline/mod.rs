@@ -61,7 +61,7 @@ impl Rival {
 
     /// What one proxy runs.
     pub(crate) fn start(self, seed: u64, servers: usize) -> Box<dyn Balancer> {
-        let rng = Rng::for_purpose(seed, 0x7269_7661_6c);
+        let rng = Rng::for_purpose(seed, 0x0072_6976_616c);
         match self {
             Self::RoundRobin => Box::new(random::OneDispatcher),
             Self::RoundRobinClient => Box::new(random::PerClient::new(rng)),

@@ -72,7 +72,7 @@ impl Service {
 
     #[allow(clippy::unused_self, reason = "the stream belongs to the distribution")]
     fn rng(&self, seed: u64, number: u64) -> Rng {
-        Rng::for_purpose(seed ^ 0x7365_7276_6963_65, number)
+        Rng::for_purpose(seed ^ 0x0073_6572_7669_6365, number)
     }
 }
 
