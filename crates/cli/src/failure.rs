@@ -13,7 +13,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Help and version are no failures; everything else is said in one line.
-    pub(crate) fn from_clap(error: clap::Error) -> Result<(), Self> {
+    pub(crate) fn from_clap(error: &clap::Error) -> Result<(), Self> {
         if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             return error.print().map_err(|error| Self::Broken(error.to_string()));
         }

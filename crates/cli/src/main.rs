@@ -26,7 +26,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
-        Err(error) => Failure::from_clap(error),
+        Err(error) => Failure::from_clap(&error),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -108,7 +108,7 @@ impl Default for Options {
 impl Options {
     /// Every run that was asked for: policies x workloads x seeds.
     pub(crate) fn configs(&self) -> Result<Vec<Config>, Failure> {
-        let policies = many(&self.policy, &Contender::NAMES, |name| Contender::parse(name))?;
+        let policies = many(&self.policy, &Contender::NAMES, Contender::parse)?;
         let examples: Vec<&str> = Spec::list().iter().map(|described| described.example).collect();
         let workloads = many(&self.workload, &examples, |name| Spec::parse(name).map_err(|error| error.to_string()))?;
         if !(1..=100_000).contains(&self.seeds) {

@@ -7,6 +7,7 @@ use super::table::Table;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
+use midas_core::control::Actuation;
 use midas_sim::report::{Row, Run as Simulated};
 
 /// Simulate one setting and print what happened, seed by seed.
@@ -27,7 +28,7 @@ impl Run {
         let runs = run_all(&configs, &mut Progress::new("simulating", configs.len()))?;
         let mut text = table(runs.iter().map(|run| &run.row));
         if self.actuations {
-            runs.iter().for_each(|run| text.push_str(&actuations(run)));
+            text.extend(runs.iter().map(actuations));
         }
         let rows: Vec<Row> = runs.into_iter().map(|run| run.row).collect();
         self.output.write(&rows, &text)
@@ -75,13 +76,10 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
 }
 
 fn actuations(run: &Simulated) -> String {
-    let mut text = format!("\n{} {} seed {}: knobs turned\n", run.row.policy, run.row.workload, run.row.seed);
-    for (proxy, event) in &run.actuations {
+    let line = |(proxy, event): &(u32, Actuation)| {
         let (at, knob) = (event.at.as_secs_f64(), event.knob.name());
-        text.push_str(&format!(
-            "  {at:9.3} s  proxy {proxy}  {knob} {} -> {}  {:?}\n",
-            event.from, event.to, event.cause
-        ));
-    }
-    text
+        format!("  {at:9.3} s  proxy {proxy}  {knob} {} -> {}  {:?}\n", event.from, event.to, event.cause)
+    };
+    let heading = format!("\n{} {} seed {}: knobs turned\n", run.row.policy, run.row.workload, run.row.seed);
+    heading + &run.actuations.iter().map(line).collect::<String>()
 }
