@@ -78,7 +78,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
 fn actuations(run: &Simulated) -> String {
     let line = |(proxy, event): &(u32, Actuation)| {
         let (at, knob) = (event.at.as_secs_f64(), event.knob.name());
-        format!("  {at:9.3} s  proxy {proxy}  {knob} {} -> {}  {:?}\n", event.from, event.to, event.cause)
+        format!("  {at:9.3} s  proxy {proxy}  {knob} {} -> {}: {}\n", event.from, event.to, event.cause)
     };
     let heading = format!("\n{} {} seed {}: knobs turned\n", run.row.policy, run.row.workload, run.row.seed);
     heading + &run.actuations.iter().map(line).collect::<String>()

@@ -25,6 +25,7 @@ use crate::telemetry::recorder::{Recorder, SERVICE_TICKS};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::fmt;
 use hysteresis::{Band, Hysteresis, Step};
 use signal::Signals;
 use warmup::{Origin, Targets, Tick, Warmup};
@@ -90,6 +91,27 @@ pub enum Cause {
     HomesCalm(f64),
     /// The measured service time moved.
     Service(Span),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PressureHigh(pressure) => write!(f, "pressure stayed high, at {pressure:.3}"),
+            Self::PressureLow(pressure) => write!(f, "pressure stayed low, at {pressure:.3}"),
+            Self::Targets(targets, origin) => {
+                let from = match origin {
+                    Origin::Warmup => "measured in the warm-up",
+                    Origin::Default => "defaults, since no quiet minute came",
+                    Origin::Given => "given",
+                };
+                let p99 = targets.latency_p99.as_millis_f64();
+                write!(f, "targets: imbalance {:.3}, p99 {p99:.3} ms ({from})", targets.imbalance)
+            }
+            Self::HomesOverloaded(offer) => write!(f, "a home is offered {offer:.2} of what it can serve"),
+            Self::HomesCalm(offer) => write!(f, "no home is offered more than {offer:.2} of what it can serve"),
+            Self::Service(service) => write!(f, "a call takes {:.3} ms", service.as_millis_f64()),
+        }
+    }
 }
 
 /// What the controller is given once.
