@@ -69,7 +69,7 @@ impl Feasible {
         }
         let primary = match set.contains(home) {
             true => Some(home),
-            false => servers.ring.order(target.place).find(|server| set.contains(*server)).or(set.iter().next()),
+            false => servers.ring.first_of(target.place, &set).or(set.iter().next()),
         };
         match primary {
             Some(primary) => Ok(Self { home, primary, set, panic }),
@@ -112,9 +112,7 @@ fn health_exclusion(servers: &Servers, server: ServerId) -> Option<Exclusion> {
 fn home(servers: &Servers, target: &Target) -> Option<ServerId> {
     match servers.placement.allowed(target.place, target.subtree) {
         None => servers.ring.home(target.place),
-        Some(allowed) => {
-            servers.ring.order(target.place).find(|server| allowed.contains(*server)).or(allowed.iter().next())
-        }
+        Some(allowed) => servers.ring.first_of(target.place, &allowed).or(allowed.iter().next()),
     }
 }
 

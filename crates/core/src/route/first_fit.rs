@@ -111,12 +111,13 @@ impl Scene<'_> {
         let bound = least + self.knobs.gap.max(gap);
         let fits = |server: &ServerId| {
             let work = self.servers.work(*server);
-            self.feasible.set.contains(*server) && work <= enough && work < bound
+            work <= enough && work < bound
         };
+        let fitting = self.feasible.set.iter().filter(fits);
         match self.knobs.patience.is_some() && least >= Load::ONE && least < Load::calls(2) {
             // One call ahead everywhere, and all take the same time: the oldest is done first.
-            true => self.feasible.set.iter().filter(fits).max_by_key(|server| self.servers.head_age(self.now, *server)),
-            false => self.servers.ring.order(self.target.place).find(fits),
+            true => fitting.max_by_key(|server| self.servers.head_age(self.now, *server)),
+            false => self.servers.ring.first_of(self.target.place, &fitting.collect()),
         }
     }
 

@@ -61,6 +61,16 @@ impl Ring {
         Order { ring: self, at: self.position(mix(key.0)), left: self.servers, seen: ServerSet::EMPTY }
     }
 
+    /// The first of these servers in the key's order; `None` if none of them is on the ring.
+    pub fn first_of(&self, key: Key, servers: &ServerSet) -> Option<ServerId> {
+        if servers.is_empty() {
+            return None;
+        }
+        // A server that is met again was met before, so points need not be told apart.
+        let (before, from) = self.points.split_at(self.position(mix(key.0)));
+        from.iter().chain(before).map(|point| point.server).find(|server| servers.contains(*server))
+    }
+
     /// The key's home; `None` on an empty ring.
     pub fn home(&self, key: Key) -> Option<ServerId> {
         self.points.get(self.position(mix(key.0))).or(self.points.first()).map(|point| point.server)
@@ -173,6 +183,8 @@ mod tests {
             let hash = mix(key.0);
             let plain = ring.points.iter().find(|point| point.hash >= hash).unwrap_or(&ring.points[0]);
             assert_eq!(order[0], plain.server);
+            let some: ServerSet = order.iter().skip(3).step_by(2).copied().collect();
+            assert_eq!(ring.first_of(key, &some), Some(order[3]));
         }
     }
 
