@@ -6,7 +6,7 @@
 
 use crate::control::knobs::Knobs;
 use crate::decision::Why;
-use crate::id::ServerId;
+use crate::id::{ServerId, ServerSet};
 use crate::load::Load;
 use crate::rng::Rng;
 use crate::route::feasible::{Feasible, Target};
@@ -95,7 +95,11 @@ impl Scene<'_> {
 
     /// The least work in the feasible set.
     fn least(&self) -> Load {
-        self.feasible.set.iter().map(|server| self.servers.work(server)).min().unwrap_or(Load::ZERO)
+        self.least_of(&self.feasible.set)
+    }
+
+    fn least_of(&self, set: &ServerSet) -> Load {
+        set.iter().map(|server| self.servers.work(server)).min().unwrap_or(Load::ZERO)
     }
 
     /// Another server that is better by the gap, if there is one.
@@ -170,24 +174,28 @@ impl Scene<'_> {
 
     /// The first of the directory's `width` servers that fits a mutation, and its work.
     fn best_of(&self, width: u16, home: Load) -> (ServerId, Load) {
-        let mine = || {
-            let order = self.servers.ring.order(self.target.place).filter(|server| self.feasible.set.contains(*server));
-            order.take(usize::from(width)).map(|server| (server, self.servers.work(server)))
-        };
         let stay = (self.feasible.primary, home);
-        if width <= 1 {
-            return stay;
-        }
-        // The whole pool: no need to walk the ring for it.
-        let all = usize::from(width) >= self.feasible.set.len() && self.servers.ring.len() == self.servers.len();
-        let least = match all {
-            true => self.least(),
-            false => mine().map(|(_, work)| work).min().unwrap_or(home),
-        };
+        let mine = self.first_in_order(usize::from(width));
+        let least = self.least_of(&mine);
         if home - least < self.gap_now(home, least) {
             return stay;
         }
-        mine().find(|(_, work)| *work < least + self.knobs.gap && *work < home).unwrap_or(stay)
+        let fits = |server: &ServerId| {
+            let work = self.servers.work(*server);
+            work < least + self.knobs.gap && work < home
+        };
+        let fitting = mine.iter().filter(fits).collect();
+        let best = self.servers.ring.first_of(self.target.place, &fitting);
+        best.map_or(stay, |server| (server, self.servers.work(server)))
+    }
+
+    /// The first `count` feasible servers of the directory's order.
+    fn first_in_order(&self, count: usize) -> ServerSet {
+        if count >= self.feasible.set.len() {
+            return self.feasible.set;
+        }
+        let order = self.servers.ring.order(self.target.place);
+        order.filter(|server| self.feasible.set.contains(*server)).take(count).collect()
     }
 
     fn grown(&self, width: u16) -> u16 {
