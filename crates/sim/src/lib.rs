@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod check;
 pub mod config;
 pub mod fault;
+pub mod hazard;
 mod metrics;
 pub mod model;
 pub mod policy;

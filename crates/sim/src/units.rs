@@ -14,7 +14,9 @@ pub fn parse_span(text: &str) -> Result<Span, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         _ => {
-            return Err(format!("'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms"));
+            return Err(format!(
+                "'{text}' is not a time; write a number and one of ns, us, ms, s, m, h, such as 100ms"
+            ));
         }
     };
     match number.parse::<f64>() {

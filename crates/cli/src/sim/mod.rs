@@ -2,6 +2,7 @@
 
 mod batch;
 mod compare;
+mod hazard;
 mod list;
 mod options;
 mod output;
@@ -21,6 +22,8 @@ pub(crate) enum Sim {
     Run(run::Run),
     /// Compare policies over workloads on identical calls
     Compare(compare::Compare),
+    /// Measure how many cache entries go stale in ttl mode, by estimator
+    Hazard(hazard::Hazard),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -31,6 +34,7 @@ impl Sim {
             Self::List => list::list(),
             Self::Run(run) => run.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Hazard(hazard) => hazard.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }

@@ -96,7 +96,8 @@ impl Recorder {
         let count = spans.total() as f64;
         let deviations = 2.0 * libm::sqrt(SERVICE_QUANTILE * (1.0 - SERVICE_QUANTILE) / count.max(1.0));
         let typical = spans.quantile(SERVICE_QUANTILE)?;
-        let least = if deviations < SERVICE_QUANTILE { spans.quantile(SERVICE_QUANTILE - deviations)? } else { Span::ZERO };
+        let least =
+            if deviations < SERVICE_QUANTILE { spans.quantile(SERVICE_QUANTILE - deviations)? } else { Span::ZERO };
         Some(Service { typical, least })
     }
 
@@ -180,7 +181,13 @@ mod tests {
     use super::*;
 
     fn sample(latency_ms: u64, found: u32) -> Sample {
-        Sample { server: ServerId(0), op: Op::Lookup, latency: Span::from_millis(latency_ms), found, head_age: Span::ZERO }
+        Sample {
+            server: ServerId(0),
+            op: Op::Lookup,
+            latency: Span::from_millis(latency_ms),
+            found,
+            head_age: Span::ZERO,
+        }
     }
 
     #[test]

@@ -114,7 +114,14 @@ impl Checks {
         match (answer.got < answer.promised, self.coherent) {
             (false, _) => Ok(false),
             (true, false) => Ok(true),
-            (true, true) => self.broken(at, Invariant::Horizon, format!("{:?} was answered with version {}, promised was {}", answer.entry, answer.got, answer.promised)),
+            (true, true) => self.broken(
+                at,
+                Invariant::Horizon,
+                format!(
+                    "{:?} was answered with version {}, promised was {}",
+                    answer.entry, answer.got, answer.promised
+                ),
+            ),
         }
     }
 
