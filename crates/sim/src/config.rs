@@ -29,6 +29,12 @@ pub struct Config {
     pub rtt: Span,
     /// How long calls come.
     pub duration: Span,
+    /// Directories in the namespace.
+    pub directories: u32,
+    /// Names in a directory.
+    pub files: u32,
+    /// The share of calls that write, in workloads that have no mix of their own.
+    pub write_share: f64,
     /// One seed is one world.
     pub seed: u64,
     /// How proxies tell each other their load.
@@ -68,6 +74,7 @@ pub struct CacheConfig {
 impl Config {
     /// The study's defaults: m = 8, load 0.7, constant 100 ms, round trip 1 ms, one proxy, 300 s. Paper: P19.
     pub fn new(policy: Contender, workload: Spec) -> Self {
+        let Setting { directories, files, write_share, .. } = Setting::default();
         Self {
             policy,
             workload,
@@ -78,6 +85,9 @@ impl Config {
             service: Service::PAPER,
             rtt: Span::from_millis(1),
             duration: Span::from_secs(300),
+            directories,
+            files,
+            write_share,
             seed: 1,
             shares: ShareInterval::Auto,
             cache: None,
@@ -95,6 +105,8 @@ impl Config {
         range("--servers", self.servers, 1, SERVERS_MAX as u32)?;
         range("--workers", self.workers, 1, 1024)?;
         range("--proxies", self.proxies, 1, 64)?;
+        range("--directories", self.directories, 1, 1 << 20)?;
+        range("--files", self.files, 1, 1 << 20)?;
         range("--slow", self.faults.slow.map_or(0, |slow| slow.servers), 0, self.servers)?;
         range("--failing", self.faults.failing, 0, self.servers)?;
         if !(self.load > 0.0 && self.load <= 4.0) {
@@ -113,6 +125,9 @@ impl Config {
             true => Ok(()),
             false => Err(format!("{name} must be in 0..1, got {value}")),
         };
+        if !(0.0..=1.0).contains(&self.write_share) {
+            return Err(format!("--write-share must be in 0..1, got {}", self.write_share));
+        }
         share("--loss", self.faults.loss)?;
         share("--share-loss", self.faults.share_loss)
     }
@@ -125,6 +140,9 @@ impl Config {
             service_mean: self.service.mean(),
             load: self.load,
             duration: self.duration,
+            directories: self.directories,
+            files: self.files,
+            write_share: self.write_share,
             seed: self.seed,
             ..Setting::default()
         }

@@ -7,6 +7,7 @@ mod call;
 pub mod check;
 pub mod config;
 pub mod fault;
+pub mod hazard;
 mod metrics;
 pub mod model;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 mod batch;
 mod compare;
+mod hazard;
 mod list;
 mod options;
 mod output;
@@ -24,6 +25,8 @@ pub(crate) enum Sim {
     Compare(compare::Compare),
     /// Compare what is simulated with closed forms: queues, balls into bins, the potential V
     Theory(theory::Theory),
+    /// Measure how many cache entries go stale in ttl mode, by estimator
+    Hazard(hazard::Hazard),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -35,6 +38,7 @@ impl Sim {
             Self::Run(run) => run.run(),
             Self::Compare(compare) => compare.run(),
             Self::Theory(theory) => theory.run(),
+            Self::Hazard(hazard) => hazard.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }

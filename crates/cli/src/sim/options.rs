@@ -43,6 +43,15 @@ pub(crate) struct Options {
     /// How long calls come
     #[arg(long, default_value = "300s")]
     duration: String,
+    /// Directories in the namespace
+    #[arg(long, default_value_t = 1024)]
+    directories: u32,
+    /// Names in a directory
+    #[arg(long, default_value_t = 63)]
+    files: u32,
+    /// Share of calls that write, in workloads without a mix of their own
+    #[arg(long, default_value_t = 0.2)]
+    write_share: f64,
     /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -90,6 +99,9 @@ impl Default for Options {
             service: "const:100ms".into(),
             rtt: "1ms".into(),
             duration: "300s".into(),
+            directories: 1024,
+            files: 63,
+            write_share: 0.2,
             seed: 1,
             seeds: 1,
             slow: None,
@@ -138,6 +150,9 @@ impl Options {
             service: Service::parse(&self.service).map_err(Failure::Usage)?,
             rtt: span("--rtt", &self.rtt)?,
             duration: span("--duration", &self.duration)?,
+            directories: self.directories,
+            files: self.files,
+            write_share: self.write_share,
             seed: self.seed,
             shares: self.shares()?,
             cache: self.cache()?,

@@ -71,7 +71,7 @@ impl Rival {
             Self::PowerOfTwo => Box::new(random::Two::new(rng, Span::ZERO)),
             Self::PowerOfTwoStale => Box::new(random::Two::new(rng, Span::from_millis(250))),
             Self::PeakEwma => Box::new(peak_ewma::PeakEwma::new(rng, servers)),
-            Self::Prequal => Box::new(prequal::Prequal::new(rng)),
+            Self::Prequal => Box::new(prequal::Prequal::new(rng, servers)),
             Self::ShortestQueue => Box::new(random::Shortest(rng)),
         }
     }

@@ -1,7 +1,8 @@
 //! Prequal: asynchronous probes of calls in flight and latency, kept in a small pool, chosen by the hot-cold rule.
 //!
-//! A probe is answered by the server itself with its true queue; it is modelled as taken when it is sent and usable one round trip later.
-//! Latency is what the server would estimate for its queue: here the proxy's smoothed latency.
+//! A probe is answered by the server itself with its true queue; it is modelled as answered at once, which favours
+//! Prequal by a round trip.
+//! The latency that a server would tell for its queue is modelled as what its calls took for every place in the queue that they found.
 
 use super::{Balancer, Oracle, View};
 use midas_core::id::ServerId;
@@ -9,37 +10,48 @@ use midas_core::rng::Rng;
 use midas_core::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// One proxy's pool of probes.
+/// One proxy's pool of probes, at most one of a server: a newer one says more.
 #[derive(Debug)]
 pub(super) struct Prequal {
     rng: Rng,
     pool: VecDeque<Probe>,
     /// Recent counts of calls in flight, for the hot threshold.
     seen: VecDeque<u32>,
-    latency: Vec<f64>,
+    places: Vec<Place>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     server: ServerId,
     queue: u32,
-    usable: Time,
+    taken: Time,
     uses: u32,
 }
 
+/// What a place in one server's queue costs.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    seconds: f64,
+    /// The queues that the calls in flight found; servers answer in order, or nearly so.
+    found: VecDeque<u32>,
+}
+
 impl Prequal {
-    pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, pool: VecDeque::new(), seen: VecDeque::new(), latency: Vec::new() }
+    pub(super) fn new(rng: Rng, servers: usize) -> Self {
+        Self { rng, pool: VecDeque::new(), seen: VecDeque::new(), places: vec![Place::default(); servers] }
     }
 
     fn probe(&mut self, view: &View<'_>, oracle: &Oracle<'_>) {
-        for _ in 0..PROBES_PER_CALL {
-            let server = ServerId(self.rng.below(view.servers.len()) as u16);
+        let (servers, first) = (view.servers.len(), self.rng.below(view.servers.len()));
+        let step = 1 + self.rng.below(servers.saturating_sub(1));
+        for i in 0..PROBES_PER_CALL.min(servers) {
+            let server = ServerId(((first + i * step) % servers) as u16);
             let queue = (oracle.committed)(server);
-            self.pool.push_back(Probe { server, queue, usable: view.now + view.servers.rtt(), uses: 0 });
+            self.pool.retain(|probe| probe.server != server);
+            self.pool.push_back(Probe { server, queue, taken: view.now, uses: 0 });
             self.seen.push_back(queue);
         }
-        self.pool.retain(|probe| view.now.since(probe.usable) < PROBE_AGE_MAX && probe.uses < USES_MAX);
+        self.pool.retain(|probe| view.now.since(probe.taken) < PROBE_AGE_MAX && probe.uses < USES_MAX);
         while self.pool.len() > POOL_MAX {
             self.pool.pop_front();
         }
@@ -55,21 +67,22 @@ impl Prequal {
         sorted.get((sorted.len() as f64 * HOT_QUANTILE) as usize).copied().unwrap_or(u32::MAX)
     }
 
-    fn latency(&self, server: ServerId, queue: u32) -> f64 {
-        self.latency.get(server.index()).copied().unwrap_or(0.0) * f64::from(queue + 1)
+    /// Cold ones first, by latency; hot ones by queue.
+    fn cost(&self, probe: &Probe, hot: u32) -> (u8, f64) {
+        match probe.queue > hot {
+            true => (1, f64::from(probe.queue)),
+            false => (0, self.places[probe.server.index()].seconds * f64::from(probe.queue + 1)),
+        }
     }
 }
 
 impl Balancer for Prequal {
     fn choose(&mut self, view: &View<'_>, oracle: &mut Oracle<'_>) -> ServerId {
-        self.latency.resize(view.servers.len(), 0.0);
+        self.probe(view, oracle);
         let hot = self.hot();
-        let usable = self.pool.iter().enumerate().filter(|(_, probe)| probe.usable <= view.now);
-        let cost = |probe: &Probe| match probe.queue > hot {
-            true => (1, f64::from(probe.queue)),
-            false => (0, self.latency(probe.server, probe.queue)),
-        };
-        let best = usable.min_by(|(_, a), (_, b)| cost(a).partial_cmp(&cost(b)).unwrap_or(std::cmp::Ordering::Equal));
+        let best = self.pool.iter().enumerate().min_by(|(_, a), (_, b)| {
+            self.cost(a, hot).partial_cmp(&self.cost(b, hot)).unwrap_or(std::cmp::Ordering::Equal)
+        });
         let chosen = match best.map(|(i, _)| i) {
             Some(i) => {
                 let probe = &mut self.pool[i];
@@ -79,16 +92,15 @@ impl Balancer for Prequal {
             }
             None => ServerId(self.rng.below(view.servers.len()) as u16),
         };
-        self.probe(view, oracle);
+        self.places[chosen.index()].found.push_back((oracle.committed)(chosen));
         chosen
     }
 
     fn settled(&mut self, _: Time, server: ServerId, latency: Span) {
-        if let Some(held) = self.latency.get_mut(server.index()) {
-            // The service part only: the queue is counted by the probe.
-            let sample = latency.as_secs_f64();
-            *held = if *held == 0.0 { sample } else { (0.99 * *held).min(sample).max(*held * 0.9) };
-        }
+        let place = &mut self.places[server.index()];
+        let found = place.found.pop_front().unwrap_or(0);
+        let sample = latency.as_secs_f64() / f64::from(found + 1);
+        place.seconds += PLACE_WEIGHT * (sample - place.seconds);
     }
 }
 
@@ -98,3 +110,5 @@ const USES_MAX: u32 = 2;
 const SEEN_MAX: usize = 128;
 const HOT_QUANTILE: f64 = 0.84;
 const PROBE_AGE_MAX: Span = Span::from_secs(1);
+/// The weight of a new sample of what a place costs.
+const PLACE_WEIGHT: f64 = 0.05;

@@ -1,0 +1,362 @@
+//! The hazard target, measured on the core's own cache: of the entries that it keeps in ttl mode, how many go stale?
+//!
+//! Independent objects change by themselves and are read at random; a fetch takes no time. An entry is stale if its object changes before
+//! its horizon, whether or not somebody reads it then. It must not judge by answers alone: popular objects would hide the others.
+//! Objects are drawn anew for every measurement, and entries of one object are not independent: the interval is over objects.
+
+use midas_core::cache::{Cache, Class, CleanStart, Estimator, Facts, Fill, Mode, Params, Read, Rules, Settings};
+use midas_core::rng::Rng;
+use midas_core::time::{Span, Time};
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hazard {
+    /// p*. Paper: P10.
+    pub stale_target: f64,
+    /// Mean time between two reads of an object.
+    pub read_gap: Span,
+    /// How hazards are estimated.
+    pub estimator: Estimator,
+    /// How objects change.
+    pub changes: Changes,
+    /// Entries to keep.
+    pub entries: u64,
+    /// One seed is one world.
+    pub seed: u64,
+}
+
+/// How objects change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// At a constant hazard.
+    Stationary,
+    /// At a tenth of it for 1000 s on average, then ten times as fast for 100 s: what no estimate of one hazard can follow.
+    Bursty,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Of the entries that were kept, those whose object changed before their horizon.
+    pub entries: Share,
+    /// The same for objects with hazards in 1e-4..1e-3, 1e-3..1e-2, 1e-2..1e-1 and 1e-1..1 a second.
+    pub decades: [Share; DECADES],
+    /// Of the answers from the cache, those that were no longer true.
+    pub answers: Share,
+    /// Of the reads, those answered from the cache.
+    pub hit_share: f64,
+}
+
+/// A part of a whole, with the standard error of the ratio over independent objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// The whole.
+    pub of: u64,
+    /// The part, relative to it.
+    pub share: f64,
+    /// Half the width of the 95 % interval.
+    pub half_width: f64,
+}
+
+/// Whether a share stays below a limit, as far as the interval can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval does.
+    Holds,
+    /// A part of it.
+    Open,
+    /// Nothing of it.
+    Broken,
+}
+
+impl Share {
+    /// How it stands against a limit.
+    pub fn below(&self, limit: f64) -> Verdict {
+        match () {
+            () if self.share + self.half_width <= limit => Verdict::Holds,
+            () if self.share - self.half_width > limit => Verdict::Broken,
+            () => Verdict::Open,
+        }
+    }
+
+    /// Of pairs of (part, whole), one an object. The error of a ratio of sums: the residuals add up by square.
+    fn over(pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let sum = |pick: fn((u32, u32)) -> u32| pairs.clone().map(|pair| u64::from(pick(pair))).sum::<u64>();
+        let (part, of) = (sum(|pair| pair.0), sum(|pair| pair.1));
+        if of == 0 {
+            return Self::default();
+        }
+        let share = part as f64 / of as f64;
+        let residual = |(part, of): (u32, u32)| f64::from(part) - share * f64::from(of);
+        let squares: f64 = pairs.map(|pair| residual(pair) * residual(pair)).sum();
+        Self { of, share, half_width: 1.96 * libm::sqrt(squares) / of as f64 }
+    }
+}
+
+impl Verdict {
+    /// The word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Open => "open",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+impl Changes {
+    /// The word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stationary => "stationary",
+            Self::Bursty => "bursty",
+        }
+    }
+}
+
+impl Hazard {
+    /// Every measurement of the table: both targets, slow and quick readers, both estimators; last the bursty worlds.
+    pub fn table(entries: u64, seed: u64) -> Vec<Self> {
+        let mut rows = Vec::new();
+        for changes in [Changes::Stationary, Changes::Bursty] {
+            for stale_target in [1e-2, 1e-3] {
+                for seconds in [1, 10, 100] {
+                    let read_gap = Span::from_secs(seconds);
+                    rows.extend([Estimator::Object, Estimator::Paper].map(|estimator| Self {
+                        stale_target,
+                        read_gap,
+                        estimator,
+                        changes,
+                        entries,
+                        seed,
+                    }));
+                }
+            }
+        }
+        rows.retain(|row| row.changes == Changes::Stationary || row.read_gap == Span::from_secs(10));
+        rows
+    }
+
+    /// Reads until enough entries were kept.
+    pub fn measure(&self) -> Measured {
+        let mut world = World::new(self);
+        while world.kept < self.entries {
+            world.read();
+        }
+        world.measured()
+    }
+
+    fn cache(&self) -> Cache<u32, ()> {
+        let settings = Settings {
+            mode: Mode::Ttl,
+            stale_target: self.stale_target,
+            estimator: self.estimator,
+            entries_max: OBJECTS,
+            ..Settings::default()
+        };
+        let params = Params::new(settings).expect("a target between 0 and 1 is possible");
+        Cache::new(params, Rules::ALL, START, CleanStart::Yes)
+    }
+}
+
+/// Objects, their one cache, and the time.
+struct World {
+    cache: Cache<u32, ()>,
+    objects: Vec<Object>,
+    rng: Rng,
+    now: f64,
+    gap: f64,
+    next_tick: f64,
+    kept: u64,
+}
+
+impl World {
+    fn new(hazard: &Hazard) -> Self {
+        let mut rng = Rng::for_purpose(hazard.seed, 0x6861_7a61_7264);
+        Self {
+            cache: hazard.cache(),
+            objects: (0..OBJECTS).map(|_| Object::new(hazard.changes, &mut rng)).collect(),
+            rng,
+            now: START.as_secs_f64(),
+            gap: hazard.read_gap.as_secs_f64() / OBJECTS as f64,
+            next_tick: START.as_secs_f64() + SLOW_TICK,
+            kept: 0,
+        }
+    }
+
+    /// The next read, of any object: all of them together are read as a Poisson process.
+    fn read(&mut self) {
+        self.now += self.gap * self.rng.exponential();
+        if self.now >= self.next_tick {
+            self.cache.tick(at(self.now));
+            self.next_tick = self.now + SLOW_TICK;
+        }
+        let key = self.rng.below(OBJECTS) as u32;
+        let object = &mut self.objects[key as usize];
+        object.advance(self.now, &mut self.rng);
+        match self.cache.read(at(self.now), key, Class(0)) {
+            Read::Answer { .. } => object.answered(),
+            Read::Join(_) => {}
+            Read::Fetch(fetch) => {
+                let facts = Facts { changed_at: Some(at(object.changed)), cost: 1, ..Facts::default() };
+                if let Fill::Kept { horizon } = self.cache.filled(at(self.now), fetch, &(), facts) {
+                    self.kept += 1;
+                    object.filled(self.now, horizon);
+                }
+            }
+        }
+    }
+
+    fn measured(&self) -> Measured {
+        let entries = |decade: Option<usize>| {
+            let of = self.objects.iter().filter(move |object| decade.is_none_or(|decade| object.decade() == decade));
+            Share::over(of.map(|object| (object.stale_entries, object.entries)))
+        };
+        Measured {
+            entries: entries(None),
+            decades: std::array::from_fn(|decade| entries(Some(decade))),
+            answers: Share::over(self.objects.iter().map(|object| (object.stale_answers, object.answers))),
+            hit_share: self.cache.stats().hit_share,
+        }
+    }
+}
+
+/// Something that changes.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    hazard: f64,
+    phase: Phase,
+    changed: f64,
+    next_change: f64,
+    filled_at: f64,
+    entries: u32,
+    stale_entries: u32,
+    answers: u32,
+    stale_answers: u32,
+}
+
+/// By which factor the hazard is off its mean, and until when.
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    factor: f64,
+    until: f64,
+}
+
+impl Object {
+    fn new(changes: Changes, rng: &mut Rng) -> Self {
+        let hazard = libm::pow(10.0, DECADES as f64 * (rng.unit() - 1.0));
+        let phase = match changes {
+            Changes::Stationary => Phase { factor: 1.0, until: f64::INFINITY },
+            Changes::Bursty => Phase { factor: QUIET.0, until: 0.0 },
+        };
+        let mut object = Self {
+            hazard,
+            phase,
+            changed: 0.0,
+            next_change: 0.0,
+            filled_at: 0.0,
+            entries: 0,
+            stale_entries: 0,
+            answers: 0,
+            stale_answers: 0,
+        };
+        // A history of 100 changes: the object's age at its first look is as likely as any other.
+        let start = START.as_secs_f64();
+        let begin = start - 100.0 / hazard;
+        object.phase.until = object.phase.until.max(begin);
+        (object.changed, object.next_change) = (begin, object.draw(begin, rng));
+        object.advance(start, rng);
+        object
+    }
+
+    fn decade(&self) -> usize {
+        ((libm::log10(self.hazard) + DECADES as f64) as usize).min(DECADES - 1)
+    }
+
+    fn advance(&mut self, now: f64, rng: &mut Rng) {
+        while self.next_change <= now {
+            self.changed = self.next_change;
+            self.next_change = self.draw(self.changed, rng);
+        }
+    }
+
+    /// The first change after `from`: in every phase anew, because an exponential has no memory.
+    fn draw(&mut self, mut from: f64, rng: &mut Rng) -> f64 {
+        loop {
+            let next = from + rng.exponential() / (self.hazard * self.phase.factor);
+            if next <= self.phase.until {
+                return next;
+            }
+            from = self.phase.until;
+            let (factor, lasts) = if self.phase.factor < 1.0 { BUSY } else { QUIET };
+            self.phase = Phase { factor, until: from + lasts * rng.exponential() };
+        }
+    }
+
+    fn filled(&mut self, now: f64, horizon: Time) {
+        self.filled_at = now;
+        self.entries += 1;
+        self.stale_entries += u32::from(at(self.next_change) < horizon);
+    }
+
+    fn answered(&mut self) {
+        self.answers += 1;
+        self.stale_answers += u32::from(self.changed > self.filled_at);
+    }
+}
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Span::from_secs_f64(seconds)
+}
+
+/// Hazards are log-uniform over so many decades below one change a second.
+pub const DECADES: usize = 4;
+/// Independent objects.
+const OBJECTS: usize = 10_000;
+/// When reading begins: the longest history reaches back to the origin.
+const START: Time = Time::from_nanos(1_000_000 * 1_000_000_000);
+/// T_slow in seconds. Paper: P10.
+const SLOW_TICK: f64 = 30.0;
+/// The bursty world's phases: by how much the hazard is off, and the mean length in seconds. The mean hazard is the object's own.
+const QUIET: (f64, f64) = (0.1, 1000.0);
+const BUSY: (f64, f64) = (10.0, 100.0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hazard(estimator: Estimator) -> Hazard {
+        let (stale_target, read_gap, changes) = (1e-2, Span::from_secs(1), Changes::Stationary);
+        Hazard { stale_target, read_gap, estimator, changes, entries: 100_000, seed: 1 }
+    }
+
+    #[test]
+    fn same_seed_same_measurement_and_the_decades_add_up() {
+        let measured = hazard(Estimator::Object).measure();
+        assert_eq!(measured, hazard(Estimator::Object).measure());
+        assert_ne!(measured, Hazard { seed: 2, ..hazard(Estimator::Object) }.measure());
+        assert_eq!(measured.entries.of, 100_000);
+        assert_eq!(measured.decades.iter().map(|decade| decade.of).sum::<u64>(), 100_000);
+    }
+
+    #[test]
+    fn our_estimator_keeps_the_target_and_the_papers_hardly_answers() {
+        let (ours, papers) = (hazard(Estimator::Object).measure(), hazard(Estimator::Paper).measure());
+        assert_eq!(ours.entries.below(1.1e-2), Verdict::Holds, "{ours:?}");
+        assert!(ours.hit_share > 10.0 * papers.hit_share, "{} and {}", ours.hit_share, papers.hit_share);
+    }
+
+    #[test]
+    fn a_verdict_needs_the_whole_interval() {
+        let share = |share, half_width| Share { of: 1, share, half_width };
+        let cases = [(0.5, 0.1, Verdict::Holds), (0.95, 0.1, Verdict::Open), (1.05, 0.1, Verdict::Open)];
+        for (mean, half, want) in cases {
+            assert_eq!(share(mean, half).below(1.0), want);
+        }
+        assert_eq!(share(1.2, 0.1).below(1.0), Verdict::Broken);
+        let pairs = [(1, 10), (3, 10)];
+        let Share { of, share, half_width } = Share::over(pairs.into_iter());
+        assert!(of == 20 && (share - 0.2).abs() < 1e-12);
+        assert!((half_width - 1.96 * libm::sqrt(2.0) / 20.0).abs() < 1e-12, "residuals of -1 and +1");
+    }
+}
