@@ -5,6 +5,7 @@ mod compare;
 mod list;
 mod options;
 mod output;
+mod paper;
 mod run;
 mod scenarios;
 mod table;
@@ -21,6 +22,8 @@ pub(crate) enum Sim {
     Run(run::Run),
     /// Compare policies over workloads on identical calls
     Compare(compare::Compare),
+    /// Reproduce the paper's evaluation: its figures, its tables, its claims against what is measured
+    Paper(paper::Paper),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -31,6 +34,7 @@ impl Sim {
             Self::List => list::list(),
             Self::Run(run) => run.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Paper(paper) => paper.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }
