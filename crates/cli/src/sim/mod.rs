@@ -6,6 +6,7 @@ mod hazard;
 mod list;
 mod options;
 mod output;
+mod paper;
 mod run;
 mod scenarios;
 mod table;
@@ -27,6 +28,8 @@ pub(crate) enum Sim {
     Theory(theory::Theory),
     /// Measure how many cache entries go stale in ttl mode, by estimator
     Hazard(hazard::Hazard),
+    /// Reproduce the paper's evaluation: its figures, its tables, its claims against what is measured
+    Paper(paper::Paper),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -39,6 +42,7 @@ impl Sim {
             Self::Compare(compare) => compare.run(),
             Self::Theory(theory) => theory.run(),
             Self::Hazard(hazard) => hazard.run(),
+            Self::Paper(paper) => paper.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }

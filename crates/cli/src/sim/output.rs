@@ -62,7 +62,8 @@ fn short(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-fn to_json(row: &Row) -> Value {
+/// One row, every column a key.
+pub(crate) fn to_json(row: &Row) -> Value {
     json!({
         "policy": row.policy,
         "workload": row.workload,
@@ -92,7 +93,7 @@ fn to_json(row: &Row) -> Value {
 }
 
 /// The same columns in the same order, from the same place.
-fn to_csv(rows: &[Row]) -> String {
+pub(crate) fn to_csv(rows: &[Row]) -> String {
     let mut text = Row::COLUMNS.join(",") + "\n";
     for row in rows {
         let values = to_json(row);
