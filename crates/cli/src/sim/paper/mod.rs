@@ -42,9 +42,7 @@ impl Paper {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let setting = Setting::new(self.servers, self.seeds, self.quick);
         setting.configs()?;
-        // Before the work, so that nobody waits for a report that cannot be written.
-        std::fs::create_dir_all(&self.out).map_err(|error| Failure::io(&self.out, &error))?;
-        save(&self.out.join("report.html"), "")?;
+        self.make_place()?;
         let study = setting.study()?;
         let findings = claims::judge(&study);
         write(&self.out, &self.command(), &study, &findings)?;
@@ -52,6 +50,14 @@ impl Paper {
             true => print(&format!("{}\n", object(&study, &findings))),
             false => print(&summary(&study, &findings, &self.out)),
         }
+    }
+
+    /// Before the work, so that nobody waits for a report that cannot be written. An old report stays until there is a new one.
+    fn make_place(&self) -> Result<(), Failure> {
+        std::fs::create_dir_all(&self.out).map_err(|error| Failure::io(&self.out, &error))?;
+        let report = self.out.join("report.html");
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(&report);
+        opened.map(drop).map_err(|error| Failure::io(&report, &error))
     }
 
     /// What must be typed to get the same figures.
