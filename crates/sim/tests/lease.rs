@@ -1,6 +1,8 @@
 //! Lease mode: nothing stale while every writer passes a proxy, and each coherence rule is needed for that. The checkers see it: in
 //! lease mode an answer older than what was promised is a violation.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use midas_core::cache::{Estimator, Mode, Rule, Rules, broken};
 use midas_core::time::Span;
 use midas_sim::check::Invariant;

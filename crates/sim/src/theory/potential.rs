@@ -136,7 +136,7 @@ mod tests {
     fn the_scaled_potential_is_the_defined_one() {
         for loads in [&[0, 0][..], &[3, 1], &[5, 0, 1, 2], &[7, 7, 9]] {
             let mean = loads.iter().sum::<i64>() as f64 / loads.len() as f64;
-            let defined: f64 = loads.iter().map(|load| (*load as f64 - mean).powi(2)).sum();
+            let defined: f64 = loads.iter().map(|load| libm::pow(*load as f64 - mean, 2.0)).sum();
             let got = scaled(loads) as f64 / (loads.len() * loads.len()) as f64;
             assert!((got - defined).abs() < 1e-9, "{loads:?}: {got} is not {defined}");
         }
