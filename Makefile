@@ -41,11 +41,11 @@ lint: ## Run clippy; warnings are errors
 doc: ## Build the API documentation; warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
-# The command's own integration tests are the long proofs: here only the tidy test of them runs.
+# The command's own integration tests are the long proofs: here only the short ones run.
 .PHONY: unit
-unit: ## Run the unit tests and the tidy test
+unit: ## Run the unit tests, the tidy test and the digests
 	$(RUN_TESTS) --workspace --exclude midas-cli --lib --bins --tests
-	$(RUN_TESTS) -p midas-cli --bins --test tidy
+	$(RUN_TESTS) -p midas-cli --bins --test tidy --test digest
 
 .PHONY: build
 build: ## Build the release binary

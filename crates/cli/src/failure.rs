@@ -13,7 +13,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Help and version are no failures; everything else is said in one line.
-    pub(crate) fn from_clap(error: &clap::Error) -> Result<(), Self> {
+    pub(crate) fn from_clap(error: &clap::Error, command: &clap::Command) -> Result<(), Self> {
         if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             return error.print().map_err(|error| Self::Broken(error.to_string()));
         }
@@ -21,7 +21,11 @@ impl Failure {
         let parts = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let said: Vec<&str> =
             parts.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
-        Err(Self::Usage(said.join(" ").trim_start_matches("error: ").to_owned() + " (see --help)"))
+        let possible = match error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+            true => format!("; possible: {}", subcommands(command).join(", ")),
+            false => " (see --help)".to_owned(),
+        };
+        Err(Self::Usage(said.join(" ").trim_start_matches("error: ").to_owned() + &possible))
     }
 
     /// Something went wrong with a file.
@@ -37,4 +41,12 @@ impl Failure {
         eprintln!("midas: {text}");
         ExitCode::from(code)
     }
+}
+
+/// What could stand where a word was typed that is no command.
+fn subcommands(command: &clap::Command) -> Vec<&str> {
+    let mut typed = std::env::args().skip(1);
+    let inner = typed.try_fold(command, |at, word| at.find_subcommand(word).ok_or(at));
+    let (Ok(last) | Err(last)) = inner;
+    last.get_subcommands().map(clap::Command::get_name).collect()
 }

@@ -4,7 +4,7 @@ mod failure;
 mod progress;
 mod sim;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
-        Err(error) => Failure::from_clap(&error),
+        Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

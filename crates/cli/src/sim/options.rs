@@ -126,6 +126,9 @@ impl Options {
         if !(1..=100_000).contains(&self.seeds) {
             return Err(Failure::Usage(format!("--seeds must be in 1..100000, got {}", self.seeds)));
         }
+        if self.seed.checked_add(u64::from(self.seeds)).is_none() {
+            return Err(Failure::Usage(format!("--seed must be at most {}", u64::MAX - u64::from(self.seeds))));
+        }
         let mut configs = Vec::new();
         for workload in &workloads {
             for policy in &policies {

@@ -79,7 +79,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn read(path: &Path) -> Result<Options, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::io(path, &error))?;
     toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         Failure::Usage(format!("{}:{line}: {}", path.display(), error.message().replace('\n', " ")))
     })
 }

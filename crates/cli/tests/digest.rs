@@ -1,0 +1,42 @@
+//! One seed is one world: the same digest twice, and the digests written here whatever the build. They change when a decision of the
+//! core, the simulator or a workload changes; then look at why, and write down the new ones, which a failure prints.
+
+mod support;
+
+use support::rows;
+
+/// Options, and the digest of seed 7.
+const GOLDEN: [(&str, &str); 10] = [
+    ("--policy first-fit --workload zipf:1.1", "e11bf0d42b9993f9"),
+    ("--policy first-fit --workload bursts --proxies 4 --share-loss 0.1", "14cde180c3e94d56"),
+    (
+        "--policy first-fit --workload spotify --proxies 4 --cache lease --loss 0.01 --service lognormal:50ms+ops",
+        "5fff3242ccc0280c",
+    ),
+    ("--policy first-fit --workload shifting --slow 2:2 --failing 1 --service exp:100ms", "38a2112d05f271ff"),
+    ("--policy paper --workload zipf:1.4", "f02850dcd1652fe0"),
+    ("--policy paper --workload on-off --cache ttl --bypass-rate 5 --service bimodal:50ms", "95ce737720cac836"),
+    ("--policy jsq --workload diurnal", "435643f32f854b4f"),
+    ("--policy prequal --workload flash:10", "674ca8c134fd61c2"),
+    ("--policy peak-ewma --workload checkpoint", "e5d27650ee5f3d1b"),
+    ("--policy rr-client --workload job-start:16x10x8 --service const:10ms", "5f0195c4fedcb359"),
+];
+
+fn digest(options: &str) -> String {
+    let rows = rows(&format!("sim run --seed 7 --duration 20s {options}")).0;
+    rows[0]["digest"].as_str().expect("a digest").to_owned()
+}
+
+#[test]
+fn same_seed_same_digest_in_every_build() {
+    let found: Vec<(&str, String)> = GOLDEN.iter().map(|(options, _)| (*options, digest(options))).collect();
+    let listed: Vec<String> = found.iter().map(|(options, digest)| format!("    ({options:?}, {digest:?}),")).collect();
+    let same = found.iter().zip(GOLDEN).all(|(found, golden)| found.1 == golden.1);
+    assert!(same, "digests differ from those written down; found:\n{}", listed.join("\n"));
+}
+
+#[test]
+fn the_same_command_twice_prints_the_same_bytes() {
+    let command = "sim compare --workload zipf:1.1,bursts --policy all --seeds 2 --duration 5s --proxies 3 --json";
+    assert_eq!(support::text(command), support::text(command));
+}
