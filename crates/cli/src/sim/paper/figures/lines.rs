@@ -26,7 +26,7 @@ impl Lines {
         let (number, name, policy) = (self.number, self.name, self.policy);
         let title = format!("Figure {number}. Queue length over time, {name}");
         let svg = grid(&title, workloads.len() + 1, 440, |index, area| match workloads.get(index) {
-            Some(workload) => panel(area, study, self.policy, workload),
+            Some(workload) => panel(area, study, self.policy, workload, workload),
             None => legend(area, study.setting.servers),
         })?;
         Ok(Figure {
@@ -41,13 +41,26 @@ impl Lines {
     }
 }
 
-fn panel(area: &Area, study: &Study, policy: &str, workload: &str) -> Painted {
+/// What it is all about, in one row: a hot directory that moves, under static placement, the paper's policy and ours.
+pub(crate) fn before_after(study: &Study) -> Result<Figure, Failure> {
+    let columns = [("rr-directory", "static placement"), ("paper", "the paper's policy"), ("first-fit", "MIDAS")];
+    let title = "A hot directory that moves every 20 s: calls in queue at each of the servers".to_owned();
+    let svg = grid(&title, columns.len(), 440, |index, area| match columns.get(index) {
+        Some((policy, heading)) => panel(area, study, policy, HOT, heading),
+        None => Ok(()),
+    })?;
+    let caption = "Every line is a server. Logarithmic; the same calls in all three. First seed.".to_owned();
+    Ok(Figure { file: "before-after.svg", title, caption, svg })
+}
+
+/// One policy on one workload over time, under a heading that also tells the worst queue.
+fn panel(area: &Area, study: &Study, policy: &str, workload: &str, heading: &str) -> Painted {
     let Some(run) = study.trace(policy, workload) else { return Ok(()) };
     let seconds = study.setting.seconds as f64;
     let mut chart = ChartBuilder::on(area)
         .margin(24)
         .margin_right(44)
-        .caption(format!("{workload}, at most {}", run.row.worst_queue), font(TITLE_SIZE, INK))
+        .caption(format!("{heading}, at most {}", run.row.worst_queue), font(TITLE_SIZE, INK))
         .x_label_area_size(70)
         .y_label_area_size(100)
         .build_cartesian_2d(0.0..seconds, from_zero(highest(study, workload)))?;
@@ -100,5 +113,7 @@ fn legend(area: &Area, servers: u32) -> Painted {
     Ok(())
 }
 
+/// The workload of [`before_after`].
+const HOT: &str = "shifting";
 /// Lines of a panel: more cannot be told apart.
 const LINES_MAX: usize = 8;

@@ -24,6 +24,7 @@ pub(crate) fn draw(study: &Study) -> Result<Vec<Figure>, Failure> {
     for lines in OVER_TIME {
         figures.push(lines.draw(study)?);
     }
+    figures.push(lines::before_after(study)?);
     figures.push(bars::latency(study)?);
     figures.push(bars::queues(study)?);
     Ok(figures)
