@@ -87,7 +87,7 @@ impl Default for Setting {
             files: 63,
             file_skew: 1.0,
             write_share: 0.2,
-            clients: 256,
+            clients: 1024,
             seed: 1,
         }
     }

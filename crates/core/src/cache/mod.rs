@@ -32,9 +32,10 @@ pub use params::{Impossible, Params, Settings};
 pub use rules::broken;
 pub use rules::{Rule, Rules};
 pub use stats::Stats;
-pub use ttl::Estimator;
+pub use ttl::{Estimator, TtlStep};
 
 use crate::time::{Span, Time};
+use alloc::vec::Vec;
 use bypass::Bypass;
 use core::hash::Hash;
 use flight::{Asked, Flights};
@@ -202,10 +203,14 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         self.generation += 1;
     }
 
-    /// The slow loop: class TTLs and old holds. Paper: P10, every 30 s.
-    pub fn tick(&mut self, now: Time) {
-        self.classes.tick(&self.params);
+    /// The slow loop: class TTLs and old holds; the TTLs that moved. Paper: P10, every 30 s.
+    pub fn tick(&mut self, now: Time) -> Vec<TtlStep> {
+        let steps = self.classes.tick(&self.params);
         self.marks.sweep(now);
+        match self.params.mode {
+            Mode::Ttl => steps,
+            Mode::Strict | Mode::Lease | Mode::Immutable => Vec::new(),
+        }
     }
 
     /// Another mode; nothing that was kept under the old one survives. A proxy whose lease lapsed goes to

@@ -6,6 +6,7 @@
 use super::params::Params;
 use super::{CLASSES_MAX, Class};
 use crate::time::{Span, Time};
+use alloc::vec::Vec;
 
 /// How hazards are estimated in ttl mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,10 +86,18 @@ impl Classes {
     }
 
     /// Paper: P10, the slow loop.
-    pub(super) fn tick(&mut self, params: &Params) {
-        for state in &mut self.0 {
+    /// Ends a slow interval; the classes whose TTL moved, and why.
+    pub(super) fn tick(&mut self, params: &Params) -> Vec<TtlStep> {
+        let mut steps = Vec::new();
+        for (state, class) in self.0.iter_mut().zip(0..) {
+            let from = state.ttl;
             state.tick(params);
+            let (to, hazard, write_fraction) = (state.ttl, state.hazard, state.write_fraction);
+            if from != to {
+                steps.push(TtlStep { class: Class(class), from, to, hazard, write_fraction });
+            }
         }
+        steps
     }
 
     /// TTL_c as of the last tick; with the object estimator, the mean of what was granted before it.
@@ -103,6 +112,21 @@ impl Classes {
     pub(super) fn write_fraction(&self, class: Class) -> f64 {
         self.0[class.index()].write_fraction
     }
+}
+
+/// A class whose TTL the slow loop turned. Paper: P10.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TtlStep {
+    /// Which class.
+    pub class: Class,
+    /// Its TTL before.
+    pub from: Span,
+    /// Its TTL after.
+    pub to: Span,
+    /// h_c, in changes a second.
+    pub hazard: f64,
+    /// W_c.
+    pub write_fraction: f64,
 }
 
 impl ClassState {

@@ -12,6 +12,7 @@ pub mod warmup;
 #[cfg(test)]
 mod tests;
 
+use crate::cache::{Class, TtlStep};
 use crate::control::knobs::Knobs;
 use crate::control::tuner::Tuner;
 use crate::id::ServerId;
@@ -61,6 +62,8 @@ pub enum Knob {
     Gap,
     /// first-fit's pin, in ms.
     Pin,
+    /// The TTL of a cache class, in ms.
+    Ttl(Class),
 }
 
 impl Knob {
@@ -72,6 +75,7 @@ impl Knob {
             Self::Steering => "steering",
             Self::Gap => "gap",
             Self::Pin => "pin_ms",
+            Self::Ttl(_) => "ttl_ms",
         }
     }
 }
@@ -91,6 +95,18 @@ pub enum Cause {
     HomesCalm(f64),
     /// The measured service time moved.
     Service(Span),
+    /// A class changes so many times a second, and so large a share of its calls write.
+    Hazard(f64, f64),
+}
+
+/// The slow loop's actuations look like the fast loop's. Paper: P10.
+impl Actuation {
+    /// A TTL that the cache turned.
+    pub fn of_ttl(at: Time, step: &TtlStep) -> Self {
+        let (from, to) = (step.from.as_millis_f64(), step.to.as_millis_f64());
+        let cause = Cause::Hazard(step.hazard, step.write_fraction);
+        Self { at, knob: Knob::Ttl(step.class), from, to, cause }
+    }
 }
 
 impl fmt::Display for Cause {
@@ -109,6 +125,7 @@ impl fmt::Display for Cause {
             }
             Self::HomesOverloaded(offer) => write!(f, "a home is offered {offer:.2} of what it can serve"),
             Self::HomesCalm(offer) => write!(f, "no home is offered more than {offer:.2} of what it can serve"),
+            Self::Hazard(hazard, writes) => write!(f, "{hazard:.4} changes a second, {writes:.2} of the calls write"),
             Self::Service(service) => write!(f, "a call takes {:.3} ms", service.as_millis_f64()),
         }
     }

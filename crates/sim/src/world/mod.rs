@@ -194,7 +194,8 @@ impl<'a> World<'a> {
 
     fn slow_tick(&mut self, now: Time, index: u32) -> Result<(), Violation> {
         let cache = self.proxies[index as usize].shard.cache();
-        cache.tick(now);
+        let steps = cache.tick(now);
+        self.actuations.extend(steps.iter().map(|step| (index, Actuation::of_ttl(now, step))));
         let (stats, limits) = (cache.stats(), midas_core::cache::Settings::default());
         if !self.idle() {
             self.queue.push(now + SLOW_TICK, Event::SlowTick(index));

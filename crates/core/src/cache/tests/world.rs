@@ -102,7 +102,7 @@ impl World {
         let key = self.rng.below(KEYS as usize) as u64;
         match self.rng.below(1_000) {
             0 => self.lapse(),
-            1 => self.cache.tick(self.now),
+            1 => drop(self.cache.tick(self.now)),
             2..60 => self.mutate(key),
             60.. => self.read(key),
         }

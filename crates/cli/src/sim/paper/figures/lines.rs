@@ -44,7 +44,7 @@ impl Lines {
 /// What it is all about, in one row: a hot directory that moves, under static placement, the paper's policy and ours.
 pub(crate) fn before_after(study: &Study) -> Result<Figure, Failure> {
     let columns = [("rr-directory", "static placement"), ("paper", "the paper's policy"), ("first-fit", "MIDAS")];
-    let title = "A hot directory that moves every 20 s: calls in queue at each of the servers".to_owned();
+    let title = format!("Calls in queue at each server, workload {HOT}: a hot directory that moves every 20 s");
     let svg = grid(&title, columns.len(), 440, |index, area| match columns.get(index) {
         Some((policy, heading)) => panel(area, study, policy, HOT, heading),
         None => Ok(()),
