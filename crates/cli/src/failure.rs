@@ -14,8 +14,12 @@ pub(crate) enum Failure {
 impl Failure {
     /// Help and version are no failures; everything else is said in one line.
     pub(crate) fn from_clap(error: &clap::Error, command: &clap::Command) -> Result<(), Self> {
-        if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        if !error.use_stderr() {
             return error.print().map_err(|error| Self::Broken(error.to_string()));
+        }
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            let possible = subcommands(command).join(", ");
+            return Err(Self::Usage(format!("which command? possible: {possible} (see --help)")));
         }
         let text = error.render().to_string();
         let parts = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,7 +1,7 @@
-//! Whether calls may go to a server. A server that fails or hangs leaves at once, comes back on probation, and starts slowly.
+//! Whether calls may go to a server. A server that fails [`FAILURES_MAX`] times in a row, or that the driver declares down, leaves, comes back on probation, and starts slowly.
 //!
-//! Errors are not speed: a server that fails fast has a short queue and must not look idle, so failures close it after
-//! [`FAILURES_MAX`] in a row and otherwise make its calls count for more. The driver declares what only it can see (a connection that
+//! Errors are not speed: a server that fails fast has a short queue and must not look idle, so failures in a row close it
+//! and otherwise make its calls count for more. The driver declares what only it can see (a connection that
 //! is gone, an administrator's drain, handles that differ); everything else follows from how calls end.
 
 use crate::id::{ServerId, ServerSet};
@@ -53,10 +53,22 @@ impl Servers {
         Health::ALL[self.slots[server.index()].health.load(Relaxed) as usize]
     }
 
-    /// Changes a server's state: the driver's word, or the rules below.
+    /// Changes a server's state: the driver's word.
     pub fn set_health(&self, now: Time, server: ServerId, health: Health) {
+        let before = self.slots[server.index()].health.swap(health as u8, Relaxed);
+        self.entered(now, server, Health::ALL[before as usize], health);
+    }
+
+    /// Changes a server's state if it is still what the rules looked at: they never overrule the driver.
+    fn shift(&self, now: Time, server: ServerId, from: Health, to: Health) {
+        let state = &self.slots[server.index()].health;
+        if state.compare_exchange(from as u8, to as u8, Relaxed, Relaxed).is_ok() {
+            self.entered(now, server, from, to);
+        }
+    }
+
+    fn entered(&self, now: Time, server: ServerId, before: Health, health: Health) {
         let slot = &self.slots[server.index()];
-        let before = Health::ALL[slot.health.swap(health as u8, Relaxed) as usize];
         slot.health_since.store(now.as_nanos(), Relaxed);
         slot.failures.store(0, Relaxed);
         match (before == Health::Probation, health == Health::Probation) {
@@ -64,7 +76,14 @@ impl Servers {
             (true, false) => drop(self.probing.fetch_sub(1, Relaxed)),
             (true, true) | (false, false) => {}
         }
-        set_bit(&self.open[server.index() / 64], server.index() % 64, health.open());
+        // Two changes at once may set the bit in either order: it is set again until it says what the state says.
+        for _ in 0..ENTER_TRIES {
+            let open = self.health(server).open();
+            set_bit(&self.open[server.index() / 64], server.index() % 64, open);
+            if self.health(server).open() == open {
+                break;
+            }
+        }
     }
 
     /// The servers that take calls now; one on probation only while it is idle.
@@ -79,23 +98,26 @@ impl Servers {
         set
     }
 
-    /// Learns from how a call ended.
-    pub(crate) fn judge(&self, now: Time, server: ServerId, failed: bool) {
+    /// Learns from how a call that was sent at `sent` ended.
+    pub(crate) fn judge(&self, now: Time, sent: Time, server: ServerId, failed: bool) {
         let slot = &self.slots[server.index()];
         let share = slot.error_share.load(Relaxed);
         let sample = if failed { ERROR_ONE } else { 0 };
         slot.error_share.store((share * 15 + sample) / 16, Relaxed);
         let run = if failed { slot.failures.fetch_add(1, Relaxed) + 1 } else { 0 };
+        let probe = sent.as_nanos() >= slot.health_since.load(Relaxed);
         match (self.health(server), failed) {
-            (Health::Up, true) if run >= FAILURES_MAX => self.set_health(now, server, Health::Failing),
-            (Health::Probation, true) => self.set_health(now, server, Health::Failing),
+            (Health::Up, true) if run >= FAILURES_MAX => self.shift(now, server, Health::Up, Health::Failing),
+            (Health::Probation, true) if probe => self.shift(now, server, Health::Probation, Health::Failing),
             (Health::Up, false) => slot.failures.store(0, Relaxed),
-            (Health::Probation, false) => {
+            (Health::Probation, false) if probe => {
                 slot.backoff.store(0, Relaxed);
                 slot.error_share.store(0, Relaxed);
-                self.set_health(now, server, Health::Up);
+                self.shift(now, server, Health::Probation, Health::Up);
             }
-            (Health::Up, true) | (Health::Failing | Health::Down | Health::Drained | Health::Quarantined, _) => {}
+            // A call that left before the server was closed says nothing about what it is now.
+            (Health::Up, true)
+            | (Health::Probation | Health::Failing | Health::Down | Health::Drained | Health::Quarantined, _) => {}
         }
     }
 
@@ -106,7 +128,7 @@ impl Servers {
             let wait = (BACKOFF_MIN * (1 << slot.backoff.load(Relaxed).min(8))).min(BACKOFF_MAX);
             if now.since(Time::from_nanos(slot.health_since.load(Relaxed))) >= wait {
                 slot.backoff.fetch_add(1, Relaxed);
-                self.set_health(now, server, Health::Probation);
+                self.shift(now, server, Health::Failing, Health::Probation);
             }
         }
     }
@@ -139,6 +161,8 @@ pub const BACKOFF_MIN: Span = Span::from_secs(1);
 pub const BACKOFF_MAX: Span = Span::from_secs(30);
 /// How long a server that came back takes less than its share.
 pub const SLOW_START: Span = Span::from_secs(10);
+/// More than any number of changes that meet.
+const ENTER_TRIES: usize = 8;
 /// The error share in fixed point: 1 is this.
 const ERROR_ONE: u32 = 1 << 16;
 
@@ -162,8 +186,8 @@ mod tests {
             .chars()
             .map(|step| {
                 match step {
-                    'x' => servers.judge(now, ServerId(0), true),
-                    '.' => servers.judge(now, ServerId(0), false),
+                    'x' => servers.judge(now, now, ServerId(0), true),
+                    '.' => servers.judge(now, now, ServerId(0), false),
                     _ => {
                         now += Span::from_secs(1);
                         servers.tick_health(now);
@@ -201,6 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn what_left_before_a_server_was_closed_does_not_decide_its_probation() {
+        let (servers, at) = (pool(2), |secs| Time::from_nanos(1) + Span::from_secs(secs));
+        (0..3).for_each(|_| servers.judge(at(10), at(5), ServerId(0), true));
+        servers.tick_health(at(11));
+        assert_eq!(servers.health(ServerId(0)), Health::Probation);
+        servers.judge(at(12), at(5), ServerId(0), true);
+        servers.judge(at(12), at(5), ServerId(0), false);
+        assert_eq!(servers.health(ServerId(0)), Health::Probation);
+        servers.judge(at(13), at(12), ServerId(0), false);
+        assert_eq!(servers.health(ServerId(0)), Health::Up);
+    }
+
+    #[test]
     fn a_server_that_came_back_starts_slowly_and_errors_are_not_speed() {
         let servers = pool(1);
         let at = |secs| Time::from_nanos(1) + Span::from_secs(secs);
@@ -209,7 +246,7 @@ mod tests {
         servers.set_health(at(5), ServerId(0), Health::Up);
         let got = [5, 10, 15].map(|secs| servers.caution(at(secs), ServerId(0)));
         assert_eq!(got, [10.0, 2.0, 1.0]);
-        servers.judge(at(30), ServerId(0), true);
+        servers.judge(at(30), at(30), ServerId(0), true);
         assert!(servers.caution(at(30), ServerId(0)) > 1.06);
     }
 }

@@ -193,7 +193,7 @@ impl Servers {
     /// Counts a call that came back, with or without an answer.
     pub(crate) fn land(&self, now: Time, server: ServerId) {
         let slot = &self.slots[server.index()];
-        slot.in_flight.fetch_sub(1, Relaxed);
+        let _ = slot.in_flight.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
         slot.head_since.store(now.as_nanos(), Relaxed);
     }
 
@@ -264,7 +264,7 @@ impl Servers {
     /// Whether shares are so old that they say little of who is idle now.
     pub fn shares_are_old(&self) -> bool {
         let (age, service) = (self.share_age(), self.service());
-        age > Span::ZERO && age > service
+        service > Span::ZERO && age > service
     }
 
     /// Whether they are so old that they say nothing at all.

@@ -24,7 +24,7 @@ pub struct Call<'a, K> {
     pub target: Target,
     /// The cache entry that could answer it, for a call that only reads metadata.
     pub entry: Option<(K, Class)>,
-    /// The entries of this shard that it changes.
+    /// The entries of this shard that it changes, if it mutates.
     pub touches: &'a [K],
 }
 
@@ -82,7 +82,7 @@ pub enum Outcome<'a, V> {
 /// What settling a call did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// The flight whose joined calls can be answered now.
+    /// The flight that is over. Where the outcome was an answer, it serves the calls that joined; otherwise they must be asked again.
     pub flight: Option<FlightId>,
     /// What became of the value.
     pub fill: Option<Fill>,
@@ -100,9 +100,10 @@ pub struct Shard<K, V> {
 }
 
 impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
-    /// A shard; `staleness` is how long other servers of the pool may answer with the state before a mutation.
-    pub fn new(router: Router, cache: Cache<K, V>, staleness: Span) -> Self {
-        Self { router, cache, fences: Fences::default(), staleness }
+    /// A shard; `staleness` is how long other servers of the pool may answer with the state before a mutation. Nothing is known of what was
+    /// changed before, so for that long everything stays at home.
+    pub fn new(now: Time, router: Router, cache: Cache<K, V>, staleness: Span) -> Self {
+        Self { router, cache, fences: Fences::new(now + staleness), staleness }
     }
 
     /// Decides one call: answer, join, forward, or hold.
@@ -119,7 +120,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
 
     /// The cache's part. A mutation drops and marks what it changes, before it can leave.
     pub fn ask(&mut self, now: Time, knobs: &Knobs, call: &Call<'_, K>) -> Asked<K, V> {
-        let marks = call.touches.iter().map(|key| self.cache.mark(now, *key)).collect();
+        let touches = if call.target.op.mutates() { call.touches } else { &[] };
+        let marks = touches.iter().map(|key| self.cache.mark(now, *key)).collect();
         match call.entry.filter(|_| knobs.caching && call.target.op.cacheable()) {
             None => Asked::Through(Pass { fetch: None, marks }),
             Some((key, class)) => match self.cache.read(now, key, class) {
@@ -139,7 +141,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         target: &Target,
         pass: Pass<K>,
     ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
-        let target = self.fenced(now, *target);
+        let target = self.fenced(now, servers, *target);
         match self.router.choose(now, servers, knobs, &target) {
             Ok(route) => Ok(self.send_to(now, servers, &target, route, pass)),
             Err(why) => Err((pass, why)),
@@ -150,6 +152,9 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
         if let Some(fetch) = &pass.fetch {
             self.cache.sent(fetch);
+        }
+        if target.op.mutates() {
+            self.fence(now, target, &route, self.staleness + self.cache.hold_max());
         }
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
@@ -168,12 +173,13 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         let Ticket { route, target, sent, found, head_age, pass } = ticket;
         let latency = now.since(sent);
         servers.land(now, route.to);
-        servers.judge(now, route.to, !matches!(outcome, Outcome::Answered(_)));
+        servers.judge(now, sent, route.to, !matches!(outcome, Outcome::Answered(_)));
         if matches!(outcome, Outcome::Answered(_)) {
             recorder.record(Sample { server: route.to, op: target.op, latency, found, head_age }, servers.rtt());
         }
         if target.op.mutates() {
-            self.fences.raise(now, target.object, route.to, now + self.staleness);
+            let lingers = if matches!(outcome, Outcome::Lost) { self.cache.hold_max() } else { Span::ZERO };
+            self.fence(now, &target, &route, self.staleness + lingers);
         }
         let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
         for mark in pass.marks {
@@ -204,11 +210,24 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         &mut self.router
     }
 
-    /// A read of an object that another server may not know the newest state of goes where it was changed.
-    fn fenced(&self, now: Time, target: Target) -> Target {
-        match (target.bound, self.fences.find(now, target.object)) {
-            (None, Some(server)) => Target { bound: Some((server, Bound::Fenced)), ..target },
-            (Some(_), _) | (None, None) => target,
+    /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
+    /// object, home.
+    fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
+        let fence = || match self.fences.all(now) {
+            true => servers.ring().home(target.place),
+            false => self.fences.find(now, target.object).or_else(|| self.fences.find(now, target.place)),
+        };
+        match target.bound {
+            None => Target { bound: fence().map(|server| (server, Bound::Fenced)), ..target },
+            Some(_) => target,
+        }
+    }
+
+    /// A mutation changes its object and the directory that names it; from when it leaves, both are read where it runs.
+    fn fence(&mut self, now: Time, target: &Target, route: &Route, span: Span) {
+        if self.staleness > Span::ZERO {
+            self.fences.raise(now, target.object, route.to, now + span);
+            self.fences.raise(now, target.place, route.to, now + span);
         }
     }
 
@@ -284,7 +303,7 @@ mod tests {
         let cache = Cache::new(params, Rules::ALL, Time::ZERO, CleanStart::Yes);
         let router = Router::new(Policy::FirstFit(Gap::Fixed(2)), 1);
         let servers = Servers::new(&members, Placement::Ring);
-        Small { servers, shard: Shard::new(router, cache, staleness), recorder: Recorder::new(3) }
+        Small { servers, shard: Shard::new(Time::ZERO, router, cache, staleness), recorder: Recorder::new(3) }
     }
 
     fn target(op: Op) -> Target {

@@ -15,6 +15,8 @@ use midas_workload::Request;
 pub(crate) struct Flying {
     pub(crate) request: Request,
     pub(crate) number: u64,
+    /// What its service demand is drawn by: the same call has the same under every policy, warm-up or not.
+    pub(crate) draw: u64,
     pub(crate) begun: Time,
     pub(crate) measured: bool,
     pub(crate) proxy: u32,
@@ -49,6 +51,7 @@ impl Flying {
         Self {
             request,
             number,
+            draw: WARMUP_DRAWS + number,
             begun: request.at,
             measured: false,
             proxy,
@@ -103,6 +106,8 @@ impl Calls {
     }
 }
 
+/// Calls of the warm-up draw from here on, those that are measured from 1.
+const WARMUP_DRAWS: u64 = 1 << 40;
 const NOT_ENDED: &str = "an event names a call that has not ended";
 
 /// The entry that could answer a request.

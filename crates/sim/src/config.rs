@@ -69,6 +69,8 @@ pub struct CacheConfig {
     pub estimator: Estimator,
     /// The coherence rules; only tests switch one off.
     pub rules: Rules,
+    /// How many entries it may hold.
+    pub entries_max: usize,
 }
 
 impl Config {

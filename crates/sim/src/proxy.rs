@@ -54,6 +54,7 @@ impl Proxy {
         servers.publish_rtt(config.rtt);
         let settings = Settings {
             policy,
+            // The peak is the administrator's word.
             rate_peak: config.setting().capacity() / f64::from(config.proxies),
             targets: None,
             steer_share: 0.10,
@@ -63,7 +64,7 @@ impl Proxy {
         let peers = config.proxies as usize - 1;
         Self {
             servers,
-            shard: Shard::new(Router::new(policy, seed), cache(config.cache, config.rtt), Span::ZERO),
+            shard: Shard::new(Time::ZERO, Router::new(policy, seed), cache(config.cache, config.rtt), Span::ZERO),
             recorder: Recorder::new(count),
             controller: Controller::new(settings, count),
             shares: (peers > 0 && config.shares != ShareInterval::Off).then(|| Shares::new(peers, count)),
@@ -116,8 +117,18 @@ fn cache(config: Option<CacheConfig>, rtt: Span) -> Cache<Entry, u64> {
     let (settings, rules) = match config {
         None => (CacheSettings { mode: Mode::Strict, ..defaults }, midas_core::cache::Rules::ALL),
         Some(config) => {
-            let CacheConfig { mode, stale_target, estimator, rules } = config;
-            (CacheSettings { mode, stale_target, estimator, rtt: rtt.max(Span::from_nanos(1)), ..defaults }, rules)
+            let CacheConfig { mode, stale_target, estimator, rules, entries_max } = config;
+            (
+                CacheSettings {
+                    mode,
+                    stale_target,
+                    estimator,
+                    entries_max,
+                    rtt: rtt.max(Span::from_nanos(1)),
+                    ..defaults
+                },
+                rules,
+            )
         }
     };
     let params = Params::new(settings).expect("the configuration was checked");

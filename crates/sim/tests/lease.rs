@@ -13,10 +13,17 @@ use midas_sim::policy::Contender;
 use midas_workload::Spec;
 
 fn leases(policy: &str, workload: &str, rules: Rules) -> Config {
-    let cache = CacheConfig { mode: Mode::Lease, stale_target: 1e-3, estimator: Estimator::Object, rules };
+    let cache = CacheConfig {
+        mode: Mode::Lease,
+        stale_target: 1e-3,
+        estimator: Estimator::Object,
+        rules,
+        entries_max: 100_000,
+    };
     Config {
         cache: Some(cache),
         duration: Span::from_secs(30),
+        directories: 128,
         ..Config::new(Contender::parse(policy).unwrap(), Spec::parse(workload).unwrap())
     }
 }

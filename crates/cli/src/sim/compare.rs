@@ -24,6 +24,7 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let configs = self.options.configs()?;
+        self.output.prepare()?;
         let runs = run_all(&configs, &mut Progress::new("simulating", configs.len()))?;
         let rows: Vec<Row> = runs.into_iter().map(|run| run.row).collect();
         let cells = over_seeds(&rows);

@@ -32,9 +32,9 @@ pub(crate) struct Options {
     #[arg(long, default_value = "first-fit")]
     policy: String,
     /// Offered load, relative to what the servers can do
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value_t = 0.7, allow_negative_numbers = true)]
     load: f64,
-    /// Service times: const:T, exp:T, lognormal:T or bimodal:T; +ops makes them depend on the kind of call
+    /// Service times: const:T, exp:T, lognormal:T or bimodal:T; +ops multiplies by the kind of call (--load then counts lookups)
     #[arg(long, default_value = "const:100ms")]
     service: String,
     /// Round trip between proxy and server, and between two proxies
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 63)]
     files: u32,
     /// Share of calls that write, in workloads without a mix of their own
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, allow_negative_numbers = true)]
     write_share: f64,
     /// The first seed
     #[arg(long, default_value_t = 1)]
@@ -65,10 +65,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     failing: u32,
     /// Share of messages that are lost and sent again
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     loss: f64,
     /// Share of load shares that are lost for good
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     share_loss: f64,
     /// How often proxies tell each other their load: auto, off, or a time
     #[arg(long, default_value = "auto")]
@@ -76,14 +76,17 @@ pub(crate) struct Options {
     /// The cache: off, strict, lease, ttl or immutable
     #[arg(long, default_value = "off")]
     cache: String,
-    /// With --cache ttl: the probability that an entry goes stale before it expires (p*)
-    #[arg(long)]
+    /// With a cache: how many entries each proxy's may hold
+    #[arg(long, default_value_t = 100_000)]
+    cache_entries: usize,
+    /// With --cache ttl: the probability that an entry goes stale before it expires (p*; 1e-4 if not given)
+    #[arg(long, allow_negative_numbers = true)]
     stale_target: Option<f64>,
     /// With --cache ttl: how hazards are estimated, object (ours) or paper
     #[arg(long)]
     estimator: Option<String>,
     /// With a cache: mutations a second that reach the servers past all proxies
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     bypass_rate: f64,
 }
 
@@ -110,6 +113,7 @@ impl Default for Options {
             share_loss: 0.0,
             share_interval: "auto".into(),
             cache: "off".into(),
+            cache_entries: 100_000,
             stale_target: None,
             estimator: None,
             bypass_rate: 0.0,
@@ -194,16 +198,20 @@ impl Options {
         if mode.is_none() && self.bypass_rate > 0.0 {
             return Err(Failure::Usage("--bypass-rate needs a cache: without one nothing can be stale".into()));
         }
+        if !(1..=10_000_000).contains(&self.cache_entries) {
+            return Err(Failure::Usage(format!("--cache-entries must be in 1..10000000, got {}", self.cache_entries)));
+        }
         let estimator = match self.estimator.as_deref() {
             None => Estimator::Object,
             Some(name) => Estimator::parse(name)
                 .ok_or_else(|| Failure::Usage(format!("unknown estimator '{name}'; possible: object, paper")))?,
         };
-        let stale_target = self.stale_target.unwrap_or(1e-3);
+        let stale_target = self.stale_target.unwrap_or(1e-4);
         if !(stale_target > 0.0 && stale_target < 1.0) {
             return Err(Failure::Usage(format!("--stale-target must lie between 0 and 1, got {stale_target}")));
         }
-        Ok(mode.map(|mode| CacheConfig { mode, stale_target, estimator, rules: Rules::ALL }))
+        let entries_max = self.cache_entries;
+        Ok(mode.map(|mode| CacheConfig { mode, stale_target, estimator, rules: Rules::ALL, entries_max }))
     }
 
     fn faults(&self) -> Result<Faults, Failure> {

@@ -23,6 +23,18 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Makes sure, before any work is done, that the files can be written.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        if let Some(path) = &self.csv {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            file.map_err(|error| Failure::io(path, &error))?;
+        }
+        match &self.out {
+            Some(directory) => make_directory(directory),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the files and prints the JSON or the text.
     pub(crate) fn write(&self, rows: &[Row], text: &str) -> Result<(), Failure> {
         let json = json!({ "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
@@ -30,13 +42,17 @@ impl Output {
             save(path, &to_csv(rows))?;
         }
         if let Some(directory) = &self.out {
-            std::fs::create_dir_all(directory).map_err(|error| Failure::io(directory, &error))?;
             save(&directory.join("rows.csv"), &to_csv(rows))?;
             save(&directory.join("rows.json"), &format!("{json}\n"))?;
             save(&directory.join("table.txt"), text)?;
         }
         print(&if self.json { format!("{json}\n") } else { text.to_owned() })
     }
+}
+
+/// Makes a directory, or says why not.
+pub(crate) fn make_directory(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| Failure::io(path, &error))
 }
 
 /// Writes a file, or says which one could not be written.

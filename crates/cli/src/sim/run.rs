@@ -25,6 +25,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let configs = self.options.configs()?;
+        self.output.prepare()?;
         let runs = run_all(&configs, &mut Progress::new("simulating", configs.len()))?;
         let mut text = table(runs.iter().map(|run| &run.row));
         if self.actuations {

@@ -124,7 +124,7 @@ impl Pool {
         let cache = Cache::new(Params::default(), Rules::ALL, Time::ZERO, CleanStart::Yes);
         let mut pool = Self {
             servers: Servers::new(&members, Placement::Ring),
-            shard: Shard::new(Router::new(policy, SEED), cache, Span::ZERO),
+            shard: Shard::new(Time::ZERO, Router::new(policy, SEED), cache, Span::ZERO),
             recorder: Recorder::new(size),
             knobs: Knobs::default(),
             now: Time::from_nanos(1),

@@ -49,7 +49,7 @@ impl Bypass {
     }
 
     fn limit(&self) -> usize {
-        self.aside.map_or(self.entries_max, |room| room.div_ceil(SAMPLE))
+        self.aside.map_or(self.entries_max, |room| room.div_ceil(SAMPLE).max(1))
     }
 
     /// One turnover of what the store may hold, and enough reads for a share to mean something.

@@ -76,6 +76,7 @@ struct Open {
 #[derive(Debug)]
 struct Newest {
     flight: FlightId,
+    left: Time,
     epoch: u64,
     generation: u64,
     sent: bool,
@@ -87,17 +88,17 @@ impl<K: Copy + Eq + Hash> Flights<K> {
         Self { open: HashMap::with_hasher(Fixed), next: 0, keys_max }
     }
 
-    /// A flight that this read may join. `unmarked`: whether no mutation of the key can be running now.
+    /// A flight that this read may join. `unmarked`: whether no mutation of the key can be running now, or could when the flight left.
     pub(super) fn join(
         &self,
         key: &K,
         joins: Joins,
         generation: u64,
-        unmarked: impl FnOnce() -> bool,
+        unmarked: impl FnOnce(Time) -> bool,
     ) -> Option<FlightId> {
         let open = self.open.get(key)?;
         let newest = &open.newest;
-        let fillable = || unmarked() && newest.epoch == open.epoch && newest.generation == generation;
+        let fillable = || unmarked(newest.left) && newest.epoch == open.epoch && newest.generation == generation;
         let may = match joins {
             Joins::Waiting => !newest.sent,
             Joins::Fillable => !newest.sent || fillable(),
@@ -111,12 +112,12 @@ impl<K: Copy + Eq + Hash> Flights<K> {
         let flight = FlightId(self.next);
         self.next += 1;
         let tracked = self.open.len() < self.keys_max || self.open.contains_key(&key);
-        let epoch = if tracked { self.track(key, flight, generation) } else { 0 };
+        let epoch = if tracked { self.track(now, key, flight, generation) } else { 0 };
         Fetch { asked: Asked { key, class, left: now }, generation, epoch, flight, tracked }
     }
 
-    fn track(&mut self, key: K, flight: FlightId, generation: u64) -> u64 {
-        let newest = |epoch| Newest { flight, epoch, generation, sent: false, landed: false };
+    fn track(&mut self, left: Time, key: K, flight: FlightId, generation: u64) -> u64 {
+        let newest = |epoch| Newest { flight, left, epoch, generation, sent: false, landed: false };
         let open = self.open.entry(key).or_insert_with(|| Open { epoch: 0, tickets: 0, newest: newest(0) });
         open.tickets += 1;
         open.newest = newest(open.epoch);
@@ -194,7 +195,7 @@ mod tests {
             if mutated {
                 flights.bump(&1);
             }
-            let join = |f: &Flights<u8>, joins| f.join(&1, joins, u64::from(flushed), || !marked).is_some();
+            let join = |f: &Flights<u8>, joins| f.join(&1, joins, u64::from(flushed), |_| !marked).is_some();
             assert_eq!([Waiting, Fillable, Any].map(|joins| join(&flights, joins)), want);
             flights.end(fetch);
             assert!(!join(&flights, Any) && flights.keys() == 0);
@@ -209,7 +210,7 @@ mod tests {
         let young = begin(&mut flights, 1);
         assert!(!flights.unchanged(&old) && flights.unchanged(&young));
         flights.end(young);
-        assert_eq!(flights.join(&1, Joins::Any, 0, || true), None, "the youngest has landed");
+        assert_eq!(flights.join(&1, Joins::Any, 0, |_| true), None, "the youngest has landed");
         assert!(!flights.unchanged(&old), "the old one is still poisoned");
         flights.end(old);
         assert_eq!(flights.keys(), 0);
@@ -220,7 +221,7 @@ mod tests {
         let mut flights = Flights::new(1);
         let (first, second) = (begin(&mut flights, 1), begin(&mut flights, 2));
         assert!(flights.unchanged(&first) && !flights.unchanged(&second));
-        assert_eq!(flights.join(&2, Joins::Any, 0, || true), None);
+        assert_eq!(flights.join(&2, Joins::Any, 0, |_| true), None);
         flights.end(second);
         flights.end(first);
         assert_eq!(flights.keys(), 0);

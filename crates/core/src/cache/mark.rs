@@ -90,9 +90,9 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         }
     }
 
-    /// Forgets the holds that are over.
-    pub(super) fn sweep(&mut self, now: Time) {
-        self.keys.retain(|_, state| state.pending > 0 || now < state.until);
+    /// Forgets the holds that were over by then: no read that left before their end is still on its way.
+    pub(super) fn sweep(&mut self, then: Time) {
+        self.keys.retain(|_, state| state.pending > 0 || then < state.until);
     }
 
     /// Marked and held keys.

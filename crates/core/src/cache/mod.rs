@@ -206,7 +206,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
     /// The slow loop: class TTLs and old holds; the TTLs that moved. Paper: P10, every 30 s.
     pub fn tick(&mut self, now: Time) -> Vec<TtlStep> {
         let steps = self.classes.tick(&self.params);
-        self.marks.sweep(now);
+        self.marks.sweep(now - self.params.server_hold_max);
         match self.params.mode {
             Mode::Ttl => steps,
             Mode::Strict | Mode::Lease | Mode::Immutable => Vec::new(),
@@ -220,6 +220,11 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             self.params = self.params.with_mode(mode);
             self.flush();
         }
+    }
+
+    /// H: how long a call may linger in a server after its connection broke.
+    pub fn hold_max(&self) -> Span {
+        self.params.server_hold_max
     }
 
     /// The mode in force.
@@ -287,18 +292,21 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             Joins::Fillable if !self.rules.has(Rule::Join) => Joins::Any,
             joins @ (Joins::Waiting | Joins::Fillable | Joins::Any) => joins,
         };
-        self.flights.join(key, joins, self.generation, || self.marks.of(now, key) == Marked::No)
+        let unmarked = |left| self.marks.of(now, key) == Marked::No && self.marks.of(left, key) == Marked::No;
+        self.flights.join(key, joins, self.generation, unmarked)
     }
 
     /// R13 and the rest: whether this reply can be the truth from now on.
     fn coherent(&self, now: Time, fetch: &Fetch<K>, facts: Facts) -> Result<(), Refusal> {
         let rule = |rule| self.rules.has(rule);
         let marked = self.marks.of(now, &fetch.asked.key);
+        // A call that lingered may have run while this read was on its way, though its hold is over by now.
+        let held = marked == Marked::Held || self.marks.of(fetch.asked.left, &fetch.asked.key) == Marked::Held;
         match () {
             () if !self.params.mode.answers() => Err(Refusal::Strict),
             () if rule(Rule::Generation) && fetch.generation != self.generation => Err(Refusal::Generation),
             () if rule(Rule::Pending) && marked == Marked::Pending => Err(Refusal::Pending),
-            () if marked == Marked::Held => Err(Refusal::Hold),
+            () if held => Err(Refusal::Hold),
             () if rule(Rule::Epoch) && !self.flights.unchanged(fetch) => Err(Refusal::EpochChanged),
             () if rule(Rule::Forward) && self.knows_newer(fetch, facts) => Err(Refusal::Older),
             () if self.pressure.holds(now, &fetch.asked.key) => Err(Refusal::WritePressure),

@@ -93,6 +93,8 @@ pub enum Cause {
     HomesOverloaded(f64),
     /// Every home could serve all that is offered to it: the largest offer.
     HomesCalm(f64),
+    /// A call ahead costs next to nothing, as a share of a service time: servers work on several at once.
+    OneAheadIsFree(f64),
     /// The measured service time moved.
     Service(Span),
     /// A class changes so many times a second, and so large a share of its calls write.
@@ -125,6 +127,7 @@ impl fmt::Display for Cause {
             }
             Self::HomesOverloaded(offer) => write!(f, "a home is offered {offer:.2} of what it can serve"),
             Self::HomesCalm(offer) => write!(f, "no home is offered more than {offer:.2} of what it can serve"),
+            Self::OneAheadIsFree(cost) => write!(f, "a call ahead costs only {cost:.2} of a service time"),
             Self::Hazard(hazard, writes) => write!(f, "{hazard:.4} changes a second, {writes:.2} of the calls write"),
             Self::Service(service) => write!(f, "a call takes {:.3} ms", service.as_millis_f64()),
         }
@@ -232,17 +235,17 @@ impl Controller {
             self.smooth_server(servers, recorder, server);
         }
         self.publish_weights(now, servers);
-        let rate = self.rate.update((recorder.ended() - self.ended) as f64 / TICK.as_secs_f64());
+        let rate = (recorder.ended() - self.ended) as f64 / TICK.as_secs_f64();
+        let rate_smooth = self.rate.update(rate);
         self.ended = recorder.ended();
-        let latencies = recorder.latency_pool();
-        if let Some(p99) = latencies.quantile(0.99) {
+        if let Some(p99) = recorder.latency_pool().quantile(0.99) {
             self.latency_p99.update(p99.as_secs_f64());
         }
         let latency_p99 = Span::from_secs_f64(self.latency_p99.value().unwrap_or(0.0));
         let loads = self.smooth.iter().map(|smooth| smooth.load.value().unwrap_or(0.0));
         self.signals = Signals::new(loads, latency_p99, self.targets.as_ref().map(|(targets, _)| targets));
-        let tick = Tick { rate, imbalance: self.signals.imbalance, latencies: &latencies, rtt: servers.rtt() };
-        self.regulate(now, tick);
+        let (imbalance, latencies, rtt) = (self.signals.imbalance, recorder.latency_tick(), servers.rtt());
+        self.regulate(now, Tick { rate, rate_smooth, imbalance, latencies, rtt });
         self.jitter(servers.rtt());
         self.tune(now, servers, recorder);
         recorder.rotate_latency();

@@ -68,14 +68,12 @@ impl Tuner {
         if gap != Gap::Auto || self.ticks < TICKS_MIN {
             return (knobs, [pin, None]);
         }
-        let step = match recorder.cost_of_one_ahead().is_none_or(|cost| cost >= COST_MIN) {
-            true => self.hysteresis.tick(offer),
-            false => Some(Step::Up),
-        };
-        let (to, cause) = match step {
-            Some(Step::Up) => (2, Cause::HomesOverloaded(offer)),
-            Some(Step::Down) => (1, Cause::HomesCalm(offer)),
-            None => return (knobs, [pin, None]),
+        let step = self.hysteresis.tick(offer);
+        let (to, cause) = match (recorder.cost_of_one_ahead(), step) {
+            (Some(cost), _) if cost < COST_MIN => (2, Cause::OneAheadIsFree(cost)),
+            (Some(_) | None, Some(Step::Up)) => (2, Cause::HomesOverloaded(offer)),
+            (Some(_) | None, Some(Step::Down)) => (1, Cause::HomesCalm(offer)),
+            (Some(_) | None, None) => return (knobs, [pin, None]),
         };
         let patience = recorder.regular().then(|| service.scale(1.0 - patience(offer)));
         let turned = with_gap(knobs, to, patience.filter(|_| to == 1));

@@ -41,11 +41,13 @@ pub struct Warmup {
 /// One tick as the warm-up sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick<'a> {
-    /// Calls a second, smoothed.
+    /// Calls a second in this tick.
     pub rate: f64,
+    /// The same, smoothed.
+    pub rate_smooth: f64,
     /// B of this tick.
     pub imbalance: f64,
-    /// Latencies of the pool in this tick's window.
+    /// Latencies of the pool in this tick.
     pub latencies: &'a Histogram,
     /// The round trip.
     pub rtt: Span,
@@ -60,7 +62,7 @@ impl Warmup {
     /// Takes a tick in; the targets when there are enough, or when patience is at its end.
     pub fn tick(&mut self, now: Time, tick: Tick<'_>) -> Option<(Targets, Origin)> {
         let began = *self.began.get_or_insert(now);
-        self.rate_peak = self.rate_peak.max(tick.rate);
+        self.rate_peak = self.rate_peak.max(tick.rate_smooth);
         if tick.rate <= QUIET * self.rate_peak && tick.latencies.total() > 0 {
             self.imbalances.push(tick.imbalance);
             self.latencies.absorb(tick.latencies);
@@ -102,7 +104,7 @@ mod tests {
         for (i, rate) in (0..3_000).zip(rates) {
             now += Span::from_millis(250);
             let imbalance = f64::from(i % 3) * 0.1;
-            let tick = Tick { rate, imbalance, latencies: &latencies, rtt: Span::from_millis(1) };
+            let tick = Tick { rate, rate_smooth: rate, imbalance, latencies: &latencies, rtt: Span::from_millis(1) };
             if let Some(done) = warmup.tick(now, tick) {
                 return Some(done);
             }

@@ -39,6 +39,8 @@ pub struct Shares {
     peers: Vec<Peer>,
     totals: Box<[Total]>,
     age: Ewma,
+    /// The peer that is looked at next for silence.
+    cursor: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +73,7 @@ impl Shares {
             peers: alloc::vec![peer; peers],
             totals: alloc::vec![Total::default(); servers].into_boxed_slice(),
             age: Ewma::new(0.02),
+            cursor: 0,
         }
     }
 
@@ -91,6 +94,7 @@ impl Shares {
         peer.sequence = share.sequence;
         peer.heard = Some(now);
         self.age.update((lag + share.waited).as_secs_f64());
+        self.quieten_next(now, servers);
         true
     }
 
@@ -103,6 +107,25 @@ impl Shares {
             total.own = total.own.wrapping_add(own).wrapping_sub(core::mem::replace(&mut peer.own[i], own));
         }
         peer.heard = None;
+    }
+
+    /// A peer that has been silent for much longer than shares take has nothing to tell: it does not do as this proxy does, and its echoes are
+    /// dropped. One peer is looked at with each share that comes, so all of them soon.
+    fn quieten_next(&mut self, now: Time, servers: &Servers) {
+        self.cursor = (self.cursor + 1) % self.peers.len();
+        let silent = self.age() * SILENT_AGES;
+        let peer = &mut self.peers[self.cursor];
+        if peer.heard.is_none_or(|heard| now.since(heard) > silent) {
+            for (i, (total, own)) in self.totals.iter_mut().zip(&mut peer.own).enumerate() {
+                let dispatched = servers.dispatched(ServerId(i as u16));
+                total.own = total.own.wrapping_add(dispatched).wrapping_sub(core::mem::replace(own, dispatched));
+            }
+        }
+    }
+
+    /// How many peers were ever heard and not forgotten.
+    fn known(&self) -> usize {
+        self.peers.iter().filter(|peer| peer.heard.is_some()).count()
     }
 
     /// How long a change at a peer takes to be known here, on average.
@@ -123,12 +146,15 @@ impl Shares {
 
     /// Publishes the estimate for decisions to read.
     pub fn publish(&self, servers: &Servers) {
-        servers.publish_share_age(self.age(), self.peers.len() as u32 + 1);
+        servers.publish_share_age(self.age(), self.known() as u32 + 1);
         for server in servers.ids() {
             servers.publish_peers(server, self.estimate(server, servers));
         }
     }
 }
+
+/// A peer is silent if it said nothing for so many times the age of a share.
+const SILENT_AGES: u64 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -44,7 +44,8 @@ impl Teller {
     /// For a proxy with that many peers.
     pub fn new(now: Time, peers: usize) -> Self {
         let rate = SHARES_MAX / peers.max(1) as f64;
-        Self { rate, tokens: BURST, filled: now, since: None, left: false, sequence: 0 }
+        // A proxy that restarts goes on above what it said before.
+        Self { rate, tokens: BURST, filled: now, since: None, left: false, sequence: now.as_nanos() }
     }
 
     /// Something changed.

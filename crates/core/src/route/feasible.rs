@@ -42,7 +42,7 @@ pub enum Bound {
 /// The feasible set of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Feasible {
-    /// The key's home by placement alone, whatever its health.
+    /// The key's home by ring and placement alone, whatever its health or load.
     pub home: ServerId,
     /// Where the call goes if nothing is better: the home, or the next in its order that may serve it.
     pub primary: ServerId,
@@ -53,11 +53,16 @@ pub struct Feasible {
 }
 
 impl Feasible {
-    /// The feasible set, or why there is none: the driver then holds the call.
-    pub fn of(servers: &Servers, target: &Target) -> Result<Self, Exclusion> {
-        let home = home(servers, target).ok_or(Exclusion::Down)?;
+    /// The feasible set, or why there is none: the driver then holds the call. `key` is what the ring places.
+    pub fn of(servers: &Servers, target: &Target, key: Key) -> Result<Self, Exclusion> {
+        let allowed = allowed(servers, target);
+        let home = match allowed {
+            None => servers.ring.home(key),
+            Some(allowed) => servers.ring.first_of(key, &allowed).or(allowed.iter().next()),
+        };
+        let home = home.ok_or(Exclusion::PlacedElsewhere)?;
         let mut set = servers.open_set();
-        if let Some(allowed) = servers.placement.allowed(target.place, target.subtree) {
+        if let Some(allowed) = allowed {
             set = set.and(&allowed);
         }
         if let Some((server, _)) = target.bound {
@@ -69,18 +74,21 @@ impl Feasible {
         }
         let primary = match set.contains(home) {
             true => Some(home),
-            false => servers.ring.first_of(target.place, &set).or(set.iter().next()),
+            false => servers.ring.first_of(key, &set).or(set.iter().next()),
         };
         match primary {
             Some(primary) => Ok(Self { home, primary, set, panic }),
-            None => Err(exclusion(servers, target, home).unwrap_or(Exclusion::Down)),
+            None => {
+                let waited_for = target.bound.map_or(home, |(server, _)| server);
+                Err(exclusion(servers, target, waited_for).unwrap_or(Exclusion::Down))
+            }
         }
     }
 }
 
 /// Why this server may not serve the call; `None` if it may. Placement and bounds are told before health.
 pub fn exclusion(servers: &Servers, target: &Target, server: ServerId) -> Option<Exclusion> {
-    if servers.placement.allowed(target.place, target.subtree).is_some_and(|allowed| !allowed.contains(server)) {
+    if allowed(servers, target).is_some_and(|allowed| !allowed.contains(server)) {
         return Some(match servers.placement {
             Placement::Subtrees(_) => Exclusion::OtherSubtree,
             Placement::Given(_) | Placement::Ring => Exclusion::PlacedElsewhere,
@@ -108,12 +116,10 @@ fn health_exclusion(servers: &Servers, server: ServerId) -> Option<Exclusion> {
     }
 }
 
-/// The home depends on the key, the membership and the placement, never on health or load.
-fn home(servers: &Servers, target: &Target) -> Option<ServerId> {
-    match servers.placement.allowed(target.place, target.subtree) {
-        None => servers.ring.home(target.place),
-        Some(allowed) => servers.ring.first_of(target.place, &allowed).or(allowed.iter().next()),
-    }
+/// The servers of the pool that placement allows; `None`: all of them. A table may name servers that the pool does not have.
+fn allowed(servers: &Servers, target: &Target) -> Option<ServerSet> {
+    let allowed = servers.placement.allowed(target.place, target.subtree)?;
+    Some(allowed.and(&ServerSet::first(servers.len())))
 }
 
 /// The panic rule: if every server that may serve the call looks dead, none is excluded for that. A bound call waits for its server
@@ -169,7 +175,7 @@ mod tests {
             target.subtree = rng.chance(0.5).then_some(Subtree(1));
             target.bound = rng.chance(0.2).then_some((ServerId(1), Bound::Fenced));
             let by_reason: ServerSet = servers.ids().filter(|s| exclusion(&servers, &target, *s).is_none()).collect();
-            match Feasible::of(&servers, &target) {
+            match Feasible::of(&servers, &target, target.place) {
                 Ok(feasible) if !feasible.panic => assert_eq!(feasible.set, by_reason),
                 Ok(_) | Err(_) => assert!(by_reason.is_empty()),
             }
@@ -180,10 +186,10 @@ mod tests {
     fn a_home_does_not_move_with_health() {
         let up = pool(Placement::Ring, &[Health::Up; 5]);
         for key in 0..200 {
-            let home = Feasible::of(&up, &target(key)).unwrap().home;
+            let home = Feasible::of(&up, &target(key), Key(key)).unwrap().home;
             let ill = pool(Placement::Ring, &[Health::Up; 5]);
             ill.set_health(Time::from_nanos(1), home, Health::Down);
-            let feasible = Feasible::of(&ill, &target(key)).unwrap();
+            let feasible = Feasible::of(&ill, &target(key), Key(key)).unwrap();
             assert_eq!(feasible.home, home);
             assert_eq!(Some(feasible.primary), up.ring.order(Key(key)).nth(1));
         }
@@ -193,11 +199,19 @@ mod tests {
     fn if_all_look_dead_none_is_excluded_but_never_one_with_other_handles() {
         use Health::{Down, Drained, Failing, Quarantined};
         let servers = pool(Placement::Ring, &[Down, Failing, Quarantined, Drained]);
-        let feasible = Feasible::of(&servers, &target(1)).unwrap();
+        let feasible = Feasible::of(&servers, &target(1), Key(1)).unwrap();
         assert!(feasible.panic);
         assert_eq!(feasible.set, ServerSet::first(2));
         let none = pool(Placement::Ring, &[Quarantined, Drained]);
-        assert!(Feasible::of(&none, &target(1)).is_err());
+        assert!(Feasible::of(&none, &target(1), Key(1)).is_err());
+    }
+
+    #[test]
+    fn a_table_that_names_servers_the_pool_does_not_have_is_no_reason_to_panic() {
+        let table = Placement::Given(BTreeMap::from([(Key(1), ServerId(900))]));
+        let servers = pool(table, &[Health::Up, Health::Up]);
+        assert_eq!(Feasible::of(&servers, &target(1), Key(1)).unwrap_err(), Exclusion::PlacedElsewhere);
+        assert!(Feasible::of(&servers, &target(2), Key(2)).is_ok());
     }
 
     #[test]
@@ -205,8 +219,8 @@ mod tests {
         let servers = pool(Placement::Ring, &[Health::Down, Health::Up]);
         let mut target = target(3);
         target.bound = Some((ServerId(0), Bound::PerhapsExecuted));
-        assert!(Feasible::of(&servers, &target).is_err());
+        assert!(Feasible::of(&servers, &target, target.place).is_err());
         target.bound = Some((ServerId(1), Bound::PerhapsExecuted));
-        assert_eq!(Feasible::of(&servers, &target).unwrap().primary, ServerId(1));
+        assert_eq!(Feasible::of(&servers, &target, target.place).unwrap().primary, ServerId(1));
     }
 }

@@ -1,7 +1,7 @@
 //! Objects that must be read where they were changed, because other servers may still answer with the state before.
 //!
 //! Unlike a pin, a fence is a matter of correctness: it is never forgotten early. When the table is full, everything that would need a new
-//! fence raises one fence for all keys instead ([`Fences::all_until`]): reads then stay at home until it ends.
+//! fence raises one fence around everything instead: all calls then stay at home until it ends.
 
 use crate::id::ServerId;
 use crate::key::Key;
@@ -12,14 +12,19 @@ use alloc::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Fences {
     by_object: BTreeMap<Key, (ServerId, Time)>,
-    /// While this lies in the future every read goes where mutations of its key go: home.
+    /// While this lies in the future everything goes home.
     all_until: Time,
 }
 
 impl Fences {
+    /// No fence but one around everything until a point in time.
+    pub fn new(all_until: Time) -> Self {
+        Self { by_object: BTreeMap::new(), all_until }
+    }
+
     /// Fences an object at the server that changed it.
     pub fn raise(&mut self, now: Time, object: Key, server: ServerId, until: Time) {
-        if until <= now {
+        if until <= now || (self.all(now) && self.all_until >= until) {
             return;
         }
         if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {

@@ -2,7 +2,7 @@
 //!
 //! Every server is looked at with its exact count of calls in flight, so each own dispatch moves the picture at once and a batch stops
 //! by itself; that is why there is no steering cap. Going round in ring order, not to the least loaded, keeps a hot key on few servers.
-//! Mutations of one directory are split by name over `width` servers.
+//! Mutations of one directory are balanced over its first `width` servers.
 
 use crate::control::knobs::Knobs;
 use crate::decision::Why;
@@ -63,9 +63,11 @@ impl State {
     /// A pin is followed only while it still pays.
     fn pinned(&self, scene: &Scene<'_>, home: Load, least: Load) -> Option<ServerId> {
         let server = self.pins.find(scene.now, scene.target.object)?;
+        if server == scene.feasible.primary || !scene.feasible.set.contains(server) {
+            return None;
+        }
         let work = scene.servers.work(server);
-        let pays = work < home && work < least + scene.knobs.gap + scene.knobs.gap;
-        (server != scene.feasible.primary && scene.feasible.set.contains(server) && pays).then_some(server)
+        (work < home && work < least + scene.knobs.gap + scene.knobs.gap).then_some(server)
     }
 
     fn mutation(&mut self, scene: &Scene<'_>) -> (ServerId, Why) {
@@ -76,7 +78,8 @@ impl State {
         let directory = scene.target.place;
         let width = self.widths.find(scene.now, directory).max(scene.knobs.width_min);
         let (best, best_work) = scene.best_of(width, work);
-        let crowded = best_work >= scene.least() + scene.knobs.gap;
+        let least = scene.least();
+        let crowded = best_work - least >= scene.gap_now(best_work, least);
         if crowded || width > scene.knobs.width_min {
             let grown = if crowded { scene.grown(width) } else { width };
             self.widths.set(scene.now, directory, grown);
@@ -199,7 +202,7 @@ impl Scene<'_> {
     }
 
     fn grown(&self, width: u16) -> u16 {
-        (width.saturating_mul(2)).min(self.feasible.set.len() as u16)
+        width.saturating_mul(2).min(self.feasible.set.len() as u16).max(width)
     }
 }
 

@@ -57,8 +57,8 @@ impl Router {
 
     /// Chooses a server, or says why no server may serve the call now.
     pub fn choose(&mut self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
-        let target = &self.placed(target);
-        let feasible = Feasible::of(servers, target)?;
+        let key = self.key(target);
+        let feasible = Feasible::of(servers, target, key)?;
         servers.slots[feasible.home.index()].homed.fetch_add(1, Relaxed);
         let (to, why) = self.decide(now, servers, knobs, (target, &feasible));
         let why = match why {
@@ -88,24 +88,29 @@ impl Router {
                     false => (feasible.primary, Why::Observed { would }),
                 }
             }
-            Policy::Paper(reading) => {
-                paper::choose(now, servers, knobs, feasible, target.place, (reading, &mut self.pins, &mut self.rng))
-            }
+            Policy::Paper(reading) => paper::choose(
+                now,
+                servers,
+                knobs,
+                feasible,
+                paper::key_of(reading, target),
+                (reading, &mut self.pins, &mut self.rng),
+            ),
             Policy::HashDirectory => (feasible.primary, Why::Home),
             Policy::RoundRobin => (turn(servers, feasible), Why::Turn),
             Policy::RoundRobinDirectory => (self.directory_turn(servers, feasible, target.place), Why::Turn),
         }
     }
 
-    /// The target with the key that the policy hashes.
-    fn placed(&self, target: &Target) -> Target {
+    /// What the policy hashes to a home.
+    fn key(&self, target: &Target) -> Key {
         match self.policy {
-            Policy::Paper(reading) => Target { place: paper::key_of(reading, target), ..*target },
+            Policy::Paper(reading) => paper::key_of(reading, target),
             Policy::FirstFit(_)
             | Policy::Observe
             | Policy::HashDirectory
             | Policy::RoundRobin
-            | Policy::RoundRobinDirectory => *target,
+            | Policy::RoundRobinDirectory => target.place,
         }
     }
 

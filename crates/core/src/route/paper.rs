@@ -136,11 +136,11 @@ impl Sample {
         }
         self.left -= 1;
         let by_chance = (0..TRIES).map(|_| ServerId(rng.below(servers) as u16)).find(|s| self.fresh.contains(*s));
-        let server = by_chance.or_else(|| self.fresh.iter().next())?;
+        let server = by_chance.or_else(|| self.fresh.iter().nth(rng.below(self.fresh.len())))?;
         self.fresh.remove(server);
         Some(server)
     }
 }
 
-/// Draws before a sparse feasible set is walked instead.
+/// Draws before a sparse feasible set is counted out instead.
 const TRIES: usize = 16;

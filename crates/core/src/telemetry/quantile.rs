@@ -114,6 +114,11 @@ impl Window {
         self.sum.count(bucket);
     }
 
+    /// What the current slot holds.
+    pub fn current(&self) -> &Histogram {
+        &self.slots[self.at]
+    }
+
     /// Forgets the oldest slot and starts a new one.
     pub fn rotate(&mut self) {
         self.at = (self.at + 1) % SLOTS;

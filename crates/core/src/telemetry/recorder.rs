@@ -26,6 +26,8 @@ pub struct Recorder {
 struct Record {
     latency: Window,
     service: Window,
+    /// Service times of all other kinds: better than nothing in a storm of creates.
+    other: Window,
 }
 
 /// One call that ended, as its proxy saw it.
@@ -66,9 +68,15 @@ impl Recorder {
         record.latency.record(sample.latency);
         self.pool.record(sample.latency);
         self.ended += 1;
-        if sample.found == 0 && tells_service(sample.op) {
-            record.service.record(sample.latency.saturating_sub(rtt));
-            self.service.record(sample.latency.saturating_sub(rtt));
+        if sample.found == 0 {
+            let service = sample.latency.saturating_sub(rtt);
+            match tells_service(sample.op) {
+                true => {
+                    record.service.record(service);
+                    self.service.record(service);
+                }
+                false => record.other.record(service),
+            }
         }
         if tells_service(sample.op) {
             self.ahead.record(sample);
@@ -90,9 +98,15 @@ impl Recorder {
         self.pool.sum().clone()
     }
 
+    /// Latencies over all servers since the last tick.
+    pub fn latency_tick(&self) -> &Histogram {
+        self.pool.current()
+    }
+
     /// The service time of a server; `None` if no call in the window could tell.
     pub fn service(&self, server: ServerId) -> Option<Service> {
-        let spans = self.servers[server.index()].service.sum();
+        let record = &self.servers[server.index()];
+        let spans = if record.service.sum().total() > 0 { record.service.sum() } else { record.other.sum() };
         let count = spans.total() as f64;
         let deviations = 2.0 * libm::sqrt(SERVICE_QUANTILE * (1.0 - SERVICE_QUANTILE) / count.max(1.0));
         let typical = spans.quantile(SERVICE_QUANTILE)?;
@@ -124,7 +138,10 @@ impl Recorder {
 
     /// Ends a service slot: every [`SERVICE_TICKS`] fast ticks.
     pub fn rotate_service(&mut self) {
-        self.servers.iter_mut().for_each(|record| record.service.rotate());
+        for record in &mut self.servers {
+            record.service.rotate();
+            record.other.rotate();
+        }
         self.service.rotate();
     }
 }

@@ -37,7 +37,7 @@ impl Balancer for PeakEwma {
         let estimate = &mut self.estimates[server.index()];
         let (held, sample) = (estimate.at(now), latency.as_secs_f64());
         let weight = libm::exp(-now.since(estimate.at).as_secs_f64() / DECAY.as_secs_f64());
-        let seconds = if sample > held { sample } else { held * weight + sample * (1.0 - weight) };
+        let seconds = if sample > held { sample } else { held + sample * (1.0 - weight) };
         *estimate = Estimate { seconds, at: now };
     }
 }

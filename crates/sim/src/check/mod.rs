@@ -8,13 +8,14 @@ use crate::model::truth::Entry;
 use crate::policy::Contender;
 use budget::BudgetCheck;
 use knobs::KnobCheck;
-use midas_core::cache::{Mode, Stats};
+use midas_core::cache::{Mode, Settings, Stats};
 use midas_core::control::knobs::Knobs;
 use midas_core::decision::{Route, Why};
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::load::Load;
 use midas_core::route::policy::Policy;
+use midas_core::servers::Servers;
 use midas_core::time::Time;
 use std::collections::HashMap;
 use std::fmt;
@@ -30,11 +31,11 @@ pub enum Invariant {
     SettledOnce,
     /// 4: a key's home depends only on the key and the membership.
     Home,
-    /// 5: every fresh steer of a read has its gap; `paper` keeps its budget.
+    /// 5: every fresh steer of a read has its gap, while shares tell anything; `paper` keeps its budget.
     Steer,
     /// 6: knobs stay in range and move one step a tick.
     Knobs,
-    /// 7: a call that changes something is never executed twice.
+    /// 7: a call that changes something is never executed twice (nothing retransmits in this world yet).
     ExecutedOnce,
     /// 8: memory stays under its caps.
     Memory,
@@ -73,6 +74,8 @@ pub(crate) struct Checks {
     knobs: Vec<KnobCheck>,
     /// Mutations in the order of their numbers that were executed.
     executed: Vec<bool>,
+    entries_max: usize,
+    bytes_max: usize,
 }
 
 /// A value that a client got.
@@ -87,6 +90,7 @@ impl Checks {
     pub(crate) fn new(config: &Config) -> Self {
         let count = config.proxies as usize;
         let mode = config.cache.map(|cache| cache.mode);
+        let limits = Settings::default();
         let relaxed = matches!(mode, Some(Mode::Ttl | Mode::Immutable)) || config.faults.bypass_rate > 0.0;
         Self {
             seed: config.seed,
@@ -96,6 +100,8 @@ impl Checks {
             budgets: vec![BudgetCheck::default(); count],
             knobs: vec![KnobCheck::default(); count],
             executed: Vec::new(),
+            entries_max: config.cache.map_or(limits.entries_max, |cache| cache.entries_max),
+            bytes_max: limits.bytes_max,
         }
     }
 
@@ -169,14 +175,8 @@ impl Checks {
         }
     }
 
-    pub(crate) fn memory(
-        &self,
-        at: Time,
-        stats: &Stats,
-        entries_max: usize,
-        bytes_max: usize,
-    ) -> Result<(), Violation> {
-        match stats.entries <= entries_max && stats.bytes <= bytes_max {
+    pub(crate) fn memory(&self, at: Time, stats: &Stats) -> Result<(), Violation> {
+        match stats.entries <= self.entries_max && stats.bytes <= self.bytes_max {
             true => Ok(()),
             false => self.broken(at, Invariant::Memory, format!("{stats:?}")),
         }
@@ -193,6 +193,20 @@ impl Checks {
 
     pub(crate) fn broken<T>(&self, at: Time, invariant: Invariant, detail: String) -> Result<T, Violation> {
         Err(Violation { invariant, at, seed: self.seed, detail })
+    }
+
+    /// What the policy says of a steer is what the proxy's counts say: they are looked at again, with the call itself taken out.
+    pub(crate) fn steered(&self, at: Time, route: &Route, servers: &Servers) -> Result<(), Violation> {
+        let (Contender::Core(Policy::FirstFit(_)), Why::Steered { gap }, false) =
+            (self.policy, route.why, servers.shares_are_old())
+        else {
+            return Ok(());
+        };
+        let target = (servers.load(route.to) - Load::ONE).weighted(servers.view(route.to).weight);
+        match servers.work(route.home) - target == gap {
+            true => Ok(()),
+            false => self.broken(at, Invariant::Steer, format!("{route:?} is not what the counts say: {target:?}")),
+        }
     }
 
     /// A fresh steer of a read has at least min(gap, 2) between home and target in the proxy's view.

@@ -50,6 +50,14 @@ impl Truth {
         self.now.get(&entry).copied().unwrap_or_default()
     }
 
+    /// When a reply about this entry says that it last changed. A name has no time of its own: its directory's tells.
+    pub fn changed(&self, entry: Entry) -> Time {
+        match entry.kind {
+            Kind::Attributes | Kind::Listing => self.version(entry).since,
+            Kind::Name => self.version(Entry { kind: Kind::Listing, directory: entry.directory, file: 0 }).since,
+        }
+    }
+
     /// A server executes a mutation; returns the version that it made.
     pub fn mutate(&mut self, now: Time, entry: Entry) -> u64 {
         let version = self.now.entry(entry).or_default();

@@ -91,14 +91,14 @@ impl World<'_> {
     fn tell(&mut self, now: Time, index: u32) {
         let proxy = &mut self.proxies[index as usize];
         let share = Box::new(proxy.teller.tell(now, &proxy.servers));
-        self.queue.push(now + self.half(), Event::ShareArrive(index, share, now));
+        self.queue.push(now + self.half(), Event::ShareArrive(index, share));
     }
 
     pub(super) fn share_send(&mut self, now: Time, index: u32) {
         match self.config.shares {
             ShareInterval::Every(every) => {
                 self.tell(now, index);
-                if !self.idle() {
+                if !self.idle(now) {
                     let jitter = every.scale(0.9 + 0.2 * self.rng.unit());
                     self.queue.push(now + jitter, Event::ShareSend(index));
                 }
@@ -110,7 +110,9 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn share_arrive(&mut self, now: Time, from: u32, share: &Share, sent: Time) {
+    pub(super) fn share_arrive(&mut self, now: Time, from: u32, share: &Share) {
+        // What a proxy knows of the way: half of the round trip that it measured.
+        let half = self.half();
         for to in (0..self.config.proxies).filter(|to| *to != from) {
             if self.config.faults.share_loss > 0.0 && self.rng.chance(self.config.faults.share_loss) {
                 continue;
@@ -119,7 +121,7 @@ impl World<'_> {
             let proxy = &mut self.proxies[to as usize];
             if let Some(shares) = &mut proxy.shares {
                 let peer = if from < to { from } else { from - 1 };
-                shares.receive(now, peer as usize, share, now.since(sent), &proxy.servers);
+                shares.receive(now, peer as usize, share, half, &proxy.servers);
                 shares.publish(&proxy.servers);
             }
         }

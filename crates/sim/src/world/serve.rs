@@ -25,6 +25,7 @@ impl World<'_> {
         flying.measured = measured;
         if measured {
             self.metrics.calls += 1;
+            flying.draw = self.metrics.calls;
             self.metrics.cacheable += u64::from(request.op.cacheable());
             if self.config.trace.is_some() {
                 self.arrivals.push((now.since(self.start).as_secs_f64(), request.directory));
@@ -36,7 +37,8 @@ impl World<'_> {
         let touches = if cached { touches_of(&request) } else { Vec::new() };
         let call = Call {
             target: target_of(&request),
-            entry: entry.map(|entry| (entry, Class(entry.kind as u8))),
+            // A mutation offers one too: that the core never answers it from there is checked.
+            entry: entry.or(touches.first().copied()).map(|entry| (entry, Class(entry.kind as u8))),
             touches: &touches,
         };
         let proxy = &mut self.proxies[flying.proxy as usize];
@@ -82,6 +84,7 @@ impl World<'_> {
         };
         let knobs = proxy.controller.knobs();
         self.checks.routed(now, flying.proxy as usize, target.object, &ticket.route, &knobs)?;
+        self.checks.steered(now, &ticket.route, &proxy.servers)?;
         let home = proxy.servers.ring().home(target.place).unwrap_or(ServerId(0));
         let to = ticket.route.to;
         if flying.measured {
@@ -115,7 +118,7 @@ impl World<'_> {
     /// A worker starts on a call.
     fn work(&mut self, now: Time, call: CallId) {
         let flying = self.calls.get(call);
-        let mut demand = self.config.service.demand(self.config.seed, flying.number, flying.request.op);
+        let mut demand = self.config.service.demand(self.config.seed, flying.draw, flying.request.op);
         if let Some(slow) = self.config.faults.slow.filter(|slow| flying.server.index() < slow.servers as usize) {
             demand = demand.scale(slow.factor);
         }
@@ -134,8 +137,8 @@ impl World<'_> {
                     touches_of(&flying.request).into_iter().map(|entry| self.truth.mutate(now, entry)).collect();
             }
             if let Some(entry) = entry_of(&flying.request) {
-                let version = self.truth.version(entry);
-                (flying.value, flying.changed) = (version.number, version.since);
+                flying.value = self.truth.version(entry).number;
+                flying.changed = self.truth.changed(entry);
             }
         }
         let server = flying.server.index();
@@ -183,8 +186,9 @@ impl World<'_> {
         }
         if let Some(entry) = entry_of(&flying.request).filter(|_| self.config.cache.is_some() && !flying.failed) {
             let answer = Answer { entry, got: flying.value, promised: flying.promised };
-            self.metrics.answers += 1;
-            self.metrics.stale += u64::from(self.checks.answered(now, answer)?);
+            let stale = self.checks.answered(now, answer)?;
+            self.metrics.answers += u64::from(flying.measured);
+            self.metrics.stale += u64::from(stale && flying.measured);
         }
         if flying.measured {
             self.metrics.failed += u64::from(flying.failed);

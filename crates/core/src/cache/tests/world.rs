@@ -140,7 +140,7 @@ impl World {
         let id = self.marks.len();
         self.marks.push(Some(self.cache.mark(self.now, key)));
         let broken = self.rng.chance(0.1);
-        let (run, end) = if broken { (450, 10) } else { (20, 20) };
+        let (run, end) = if broken { (495, 10) } else { (20, 20) };
         let runs = Span::from_millis(run).scale(self.rng.unit());
         let ends = if broken { Span::ZERO } else { runs } + Span::from_millis(end).scale(self.rng.unit());
         self.events += 2;
