@@ -42,7 +42,7 @@ const IMPOSSIBLE: [(&str, &str); 43] = [
     ("sim run --slow 1:0", "0.01..1000"),
     ("sim run --failing 9", "0..8"),
     ("sim run --loss 1", "0..1"),
-    ("sim run --share-loss -0.5", "unexpected argument"),
+    ("sim run --share-loss -0.5", "0..1"),
     ("sim run --share-interval 5ms", "at least 2"),
     ("sim run --proxies 2 --share-interval soon", "auto, off or a time"),
     ("sim run --cache fast", "off, strict, lease, ttl, immutable"),

@@ -29,9 +29,11 @@ impl Route {
 pub enum Why {
     /// At home; nothing was better by the margin.
     Home,
-    /// Away from a loaded home, which had `gap` more work than the target.
+    /// Away from a loaded server, which had `gap` more work than the target.
     Steered {
-        /// Work at home less work at the target, as this proxy saw it.
+        /// Where it would have gone: the home, or the next in its order if the home is closed.
+        from: ServerId,
+        /// Work there less work at the target, as this proxy saw it.
         gap: Load,
     },
     /// An earlier steer of the same key still holds. Paper: P7.

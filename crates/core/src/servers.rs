@@ -264,7 +264,8 @@ impl Servers {
     /// Whether shares are so old that they say little of who is idle now.
     pub fn shares_are_old(&self) -> bool {
         let (age, service) = (self.share_age(), self.service());
-        service > Span::ZERO && age > service
+        // While the service time is not known they count as old: the first moments must not make proxies herd.
+        age > Span::ZERO && age > service
     }
 
     /// Whether they are so old that they say nothing at all.
@@ -279,6 +280,11 @@ impl Servers {
 
     pub(crate) fn publish_offer(&self, server: ServerId, offer: f64) {
         self.slots[server.index()].offer.store(Load::from_f64(offer).raw(), Relaxed);
+    }
+
+    /// What an own dispatch counts for the peers, until they tell: nothing while their shares are fresh.
+    pub fn echo(&self) -> Load {
+        Load::from_raw(self.echo.load(Relaxed))
     }
 
     /// How many proxies there are, this one among them.

@@ -68,12 +68,13 @@ impl Tuner {
         if gap != Gap::Auto || self.ticks < TICKS_MIN {
             return (knobs, [pin, None]);
         }
-        let step = self.hysteresis.tick(offer);
-        let (to, cause) = match (recorder.cost_of_one_ahead(), step) {
-            (Some(cost), _) if cost < COST_MIN => (2, Cause::OneAheadIsFree(cost)),
-            (Some(_) | None, Some(Step::Up)) => (2, Cause::HomesOverloaded(offer)),
-            (Some(_) | None, Some(Step::Down)) => (1, Cause::HomesCalm(offer)),
-            (Some(_) | None, None) => return (knobs, [pin, None]),
+        let free = recorder.cost_of_one_ahead().filter(|cost| *cost < COST_MIN);
+        let step = self.hysteresis.tick(if free.is_some() { f64::INFINITY } else { offer });
+        let (to, cause) = match (step, free) {
+            (Some(Step::Up), Some(cost)) => (2, Cause::OneAheadIsFree(cost)),
+            (Some(Step::Up), None) => (2, Cause::HomesOverloaded(offer)),
+            (Some(Step::Down), _) => (1, Cause::HomesCalm(offer)),
+            (None, _) => return (knobs, [pin, None]),
         };
         let patience = recorder.regular().then(|| service.scale(1.0 - patience(offer)));
         let turned = with_gap(knobs, to, patience.filter(|_| to == 1));

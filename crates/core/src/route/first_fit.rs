@@ -55,7 +55,7 @@ impl State {
             None => (home, Why::Home),
             Some(server) => {
                 self.pins.pin(scene.target.object, server, scene.now + scene.knobs.pin);
-                (server, Why::Steered { gap: work - scene.servers.work(server) })
+                (server, Why::Steered { from: home, gap: work - scene.servers.work(server) })
             }
         }
     }

@@ -84,7 +84,7 @@ pub(crate) fn choose(
         return (home, Why::Capped);
     }
     pins.pin(key, best, now + knobs.pin);
-    (best, Why::Steered { gap: servers.load_smooth(home) - servers.load_smooth(best) })
+    (best, Why::Steered { from: home, gap: servers.load_smooth(home) - servers.load_smooth(best) })
 }
 
 /// The key that this reading hashes and pins.

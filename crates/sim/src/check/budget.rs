@@ -52,7 +52,7 @@ mod tests {
     fn the_checker_sees_an_overdrawn_budget() {
         let route = |why| Route { to: ServerId(1), home: ServerId(0), why };
         let (mut check, knobs) = (BudgetCheck::default(), Knobs::default());
-        let steer = route(Why::Steered { gap: Load::ONE });
+        let steer = route(Why::Steered { from: ServerId(0), gap: Load::ONE });
         assert!(check.routed(Reading::default(), &steer, &knobs).is_ok());
         assert!((0..8).all(|_| check.routed(Reading::default(), &route(Why::Home), &knobs).is_ok()));
         assert!(check.routed(Reading::default(), &steer, &knobs).is_ok(), "the tenth call after the first");

@@ -197,13 +197,12 @@ impl Checks {
 
     /// What the policy says of a steer is what the proxy's counts say: they are looked at again, with the call itself taken out.
     pub(crate) fn steered(&self, at: Time, route: &Route, servers: &Servers) -> Result<(), Violation> {
-        let (Contender::Core(Policy::FirstFit(_)), Why::Steered { gap }, false) =
-            (self.policy, route.why, servers.shares_are_old())
-        else {
+        let (Contender::Core(Policy::FirstFit(_)), Why::Steered { from, gap }) = (self.policy, route.why) else {
             return Ok(());
         };
-        let target = (servers.load(route.to) - Load::ONE).weighted(servers.view(route.to).weight);
-        match servers.work(route.home) - target == gap {
+        let before = servers.load(route.to) - Load::ONE - servers.echo();
+        let target = before.weighted(servers.view(route.to).weight);
+        match servers.work(from) - target == gap {
             true => Ok(()),
             false => self.broken(at, Invariant::Steer, format!("{route:?} is not what the counts say: {target:?}")),
         }
@@ -213,7 +212,7 @@ impl Checks {
     fn gap(&self, at: Time, route: &Route, knobs: &Knobs) -> Result<(), Violation> {
         let least = knobs.gap.min(Load::calls(2));
         match route.why {
-            Why::Steered { gap } if gap < least => {
+            Why::Steered { gap, .. } if gap < least => {
                 self.broken(at, Invariant::Steer, format!("{route:?} below {least:?}"))
             }
             Why::Steered { .. }
