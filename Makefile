@@ -85,7 +85,6 @@ soak: build ## Run long simulations: every workload and policy, 32 seeds
 .PHONY: demo
 demo: build ## Reproduce the paper's evaluation on a small setting
 	$(MIDAS) sim paper --quick --out out/paper
-	@echo "The report: $(CURDIR)/out/paper/report.html"
 
 .PHONY: clean
 clean: ## Remove what was built, the tools, and the reports
