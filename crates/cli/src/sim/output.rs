@@ -26,8 +26,7 @@ impl Output {
     /// Makes sure, before any work is done, that the files can be written.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
         if let Some(path) = &self.csv {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            file.map_err(|error| Failure::io(path, &error))?;
+            ensure_writable(path)?;
         }
         match &self.out {
             Some(directory) => make_directory(directory),
@@ -53,6 +52,12 @@ impl Output {
 /// Makes a directory, or says why not.
 pub(crate) fn make_directory(path: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(path).map_err(|error| Failure::io(path, &error))
+}
+
+/// Makes sure that a file can be written, and leaves what is in it.
+pub(crate) fn ensure_writable(path: &Path) -> Result<(), Failure> {
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| Failure::io(path, &error))
 }
 
 /// Writes a file, or says which one could not be written.

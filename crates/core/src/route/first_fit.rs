@@ -18,7 +18,7 @@ use crate::time::Time;
 /// What belongs to keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    pins: Pins,
+    pub(crate) pins: Pins,
     widths: Widths,
 }
 

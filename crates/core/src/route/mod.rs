@@ -25,7 +25,6 @@ use alloc::collections::BTreeMap;
 use core::sync::atomic::Ordering::Relaxed;
 use feasible::{Feasible, Target};
 use first_fit::Scene;
-use pin::Pins;
 use policy::Policy;
 
 /// Routing state that belongs to keys: pins, widths, directories placed in turn.
@@ -33,8 +32,8 @@ use policy::Policy;
 pub struct Router {
     policy: Policy,
     rng: Rng,
-    pins: Pins,
-    first_fit: first_fit::State,
+    /// Pins serve both policies; widths only first-fit.
+    keys: first_fit::State,
     turns: BTreeMap<Key, ServerId>,
 }
 
@@ -44,8 +43,7 @@ impl Router {
         Self {
             policy,
             rng: Rng::for_purpose(seed, 0x0072_6f75_7465),
-            pins: Pins::default(),
-            first_fit: first_fit::State::default(),
+            keys: first_fit::State::default(),
             turns: BTreeMap::new(),
         }
     }
@@ -80,9 +78,9 @@ impl Router {
     ) -> (ServerId, Why) {
         let scene = Scene { now, servers, knobs, feasible, target };
         match self.policy {
-            Policy::FirstFit(_) => self.first_fit.choose(&scene, &mut self.rng),
+            Policy::FirstFit(_) => self.keys.choose(&scene, &mut self.rng),
             Policy::Observe => {
-                let (would, _) = self.first_fit.choose(&scene, &mut self.rng);
+                let (would, _) = self.keys.choose(&scene, &mut self.rng);
                 match would == feasible.primary {
                     true => (would, Why::Home),
                     false => (feasible.primary, Why::Observed { would }),
@@ -94,7 +92,7 @@ impl Router {
                 knobs,
                 feasible,
                 paper::key_of(reading, target),
-                (reading, &mut self.pins, &mut self.rng),
+                (reading, &mut self.keys.pins, &mut self.rng),
             ),
             Policy::HashDirectory => (feasible.primary, Why::Home),
             Policy::RoundRobin => (turn(servers, feasible), Why::Turn),

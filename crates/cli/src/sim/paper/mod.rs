@@ -7,7 +7,7 @@ mod setting;
 mod tables;
 
 use crate::failure::Failure;
-use crate::sim::output::{print, save, to_csv, to_json};
+use crate::sim::output::{ensure_writable, make_directory, print, save, to_csv, to_json};
 use crate::sim::table::Table;
 use claims::{Claim, Finding, Subject, Verdict};
 use clap::Args;
@@ -54,10 +54,8 @@ impl Paper {
 
     /// Before the work, so that nobody waits for a report that cannot be written. An old report stays until there is a new one.
     fn make_place(&self) -> Result<(), Failure> {
-        std::fs::create_dir_all(&self.out).map_err(|error| Failure::io(&self.out, &error))?;
-        let report = self.out.join("report.html");
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(&report);
-        opened.map(drop).map_err(|error| Failure::io(&report, &error))
+        make_directory(&self.out)?;
+        ensure_writable(&self.out.join("report.html"))
     }
 
     /// What must be typed to get the same figures.
