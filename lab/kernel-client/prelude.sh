@@ -1,5 +1,6 @@
 # What every scenario may use. Runs $SCENARIO under `set -eu`: the first command that fails ends it, and the step is named.
 
+NFS_SERVER=${NFS_SERVER:-127.0.0.1}
 step_name="before the first step"
 trap 'status=$?; if [ $status -ne 0 ]; then echo "FAIL: $SCENARIO: $step_name"; fi; exit $status' EXIT
 
@@ -32,8 +33,13 @@ as_user() {
 
 # mount_nfs [DIRECTORY [MORE_OPTIONS]]: the server that the environment names.
 mount_nfs() {
-    mount.nfs "${NFS_SERVER:-127.0.0.1}:$NFS_PATH" "${1:-/mnt}" \
-        -o "vers=3,proto=tcp,port=$NFS_PORT,mountport=$MOUNT_PORT,mountproto=tcp,nolock${NFS_OPTIONS:+,$NFS_OPTIONS}${2:+,$2}"
+    mount.nfs "$NFS_SERVER:$NFS_PATH" "${1:-/mnt}" \
+        -o "vers=3,proto=tcp,port=$NFS_PORT,mountport=$MOUNT_PORT,mountproto=tcp,nolock,retry=0${NFS_OPTIONS:+,$NFS_OPTIONS}${2:+,$2}"
+}
+
+# load_nfs4: its modules, which the guest does not load by itself.
+load_nfs4() {
+    while read -r module; do insmod "/lib/modules/$module"; done </etc/modules-nfs4
 }
 
 # remount [DIRECTORY]: nothing that was cached survives it.

@@ -19,7 +19,8 @@ step "a name that does not exist"
 refused cat $d/absent
 
 step "exclusive create of a name that exists"
-(set -C; refused eval ": >$d/f50")
+refused sh -C -c ": >$d/f50"
+sh -C -c ": >$d/exclusive"
 
 step "rename"
 mv $d/f1 $d/g1
@@ -104,6 +105,7 @@ echo "still here" >$d/open
 exec 3<$d/open
 rm $d/open
 refused stat $d/open
+same "$(ls -A $d | grep -c '^\.nfs')" 1
 same "$(cat <&3)" "still here"
 exec 3<&-
 
