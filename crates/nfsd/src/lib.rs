@@ -8,10 +8,14 @@ mod handle;
 mod memory;
 mod namespace;
 mod procedures;
+mod server;
 mod store;
 mod user;
 
 pub use handle::Handle;
 pub use memory::Limits;
 pub use namespace::{Identity, Namespace, ServerNumber};
+pub use server::{
+    Bounds, CHANGES_MOST, Command, Config, Executed, Fault, Mark, Nfsd, Queue, Seen, ServiceTimes, Truth,
+};
 pub use user::User;
