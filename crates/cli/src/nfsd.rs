@@ -18,6 +18,7 @@ use std::time::Instant;
 /// everyone who reaches the port may mount.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(crate) struct Options {
     /// Servers over the one namespace; server I listens on PORT + I
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
