@@ -134,7 +134,7 @@ impl Options {
 
     fn namespace(&self) -> Result<Namespace, Failure> {
         match &self.dir {
-            Some(dir) => Err(Failure::Broken(format!("{}: directories come with the next merge", dir.display()))),
+            Some(dir) => Namespace::directory(dir).map_err(|error| Failure::io(dir, &error)),
             None => Ok(Namespace::memory(Limits { bytes: self.data << 20, ..Limits::default() })),
         }
     }

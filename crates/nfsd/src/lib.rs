@@ -4,6 +4,7 @@
 //! means stands once, in `procedures`, over a small `Store` that memory and a real directory implement. Names are bytes,
 //! times come from the system's clock, and nothing here waits except for locks and the directory's file system.
 
+mod directory;
 mod handle;
 mod memory;
 mod namespace;
@@ -12,6 +13,7 @@ mod server;
 mod store;
 mod user;
 
+pub use directory::{DirectoryOptions, Handles};
 pub use handle::Handle;
 pub use memory::Limits;
 pub use namespace::{Identity, Namespace, ServerNumber};

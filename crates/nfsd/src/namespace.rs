@@ -1,12 +1,15 @@
 //! One namespace, shared by all servers of a process.
 
+use crate::directory::{Directory, DirectoryOptions};
 use crate::handle::Handle;
 use crate::memory::{Limits, Tree};
 use crate::procedures::{self, Caller, Shared};
 use crate::store::Store;
 use crate::user::User;
 use midas_nfs::nfs3::{Call, Nfsstat3, Verifier};
-use std::sync::{PoisonError, RwLock};
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// Files and directories, and what NFSv3 calls do to them.
 pub struct Namespace {
@@ -15,6 +18,7 @@ pub struct Namespace {
 
 enum Kept {
     Memory(Memory),
+    Directory(Exported),
 }
 
 /// Which of the servers over a namespace it is.
@@ -38,10 +42,23 @@ impl Namespace {
         Self { place: Kept::Memory(Memory(RwLock::new(Tree::new(limits)))) }
     }
 
+    /// A real directory with all that lies in it, on Linux. Who serves it must be able to read it; only root can give new
+    /// objects to their makers.
+    pub fn directory(root: &Path) -> io::Result<Self> {
+        Self::directory_with(root, &DirectoryOptions::default())
+    }
+
+    /// A real directory, served in a certain way.
+    pub fn directory_with(root: &Path, options: &DirectoryOptions) -> io::Result<Self> {
+        let directory = Directory::new(root, options)?;
+        Ok(Self { place: Kept::Directory(Exported { directory, turn: Mutex::new(()) }) })
+    }
+
     /// The export's root handle as this server gives it.
     pub fn root(&self, server: &Identity) -> Handle {
         match &self.place {
             Kept::Memory(memory) => memory.read(|tree| tree.root(server.salt)),
+            Kept::Directory(exported) => exported.directory.root(server.salt),
         }
     }
 
@@ -50,13 +67,16 @@ impl Namespace {
         let caller = Caller { server, who };
         match &self.place {
             Kept::Memory(memory) => procedures::execute(memory, caller, call, out),
+            Kept::Directory(exported) => procedures::execute(exported, caller, call, out),
         }
     }
 
-    /// What a crash of a server loses: data written UNSTABLE through it and not committed since becomes zeros.
+    /// What a crash of a server loses: data written UNSTABLE through it and not committed since becomes zeros. A real
+    /// directory loses nothing: its data is the kernel's.
     pub fn crash(&self, server: ServerNumber) {
         match &self.place {
             Kept::Memory(memory) => memory.change(|tree| tree.crash(server)),
+            Kept::Directory(_) => {}
         }
     }
 }
@@ -73,5 +93,25 @@ impl Shared for Memory {
 
     fn change<R>(&self, then: impl FnOnce(&mut Tree) -> R) -> R {
         then(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Reads go on while something changes, as they do in the kernel; changes take turns, so that what is told of a directory
+/// before and after belongs together.
+struct Exported {
+    directory: Directory,
+    turn: Mutex<()>,
+}
+
+impl Shared for Exported {
+    type Store = Directory;
+
+    fn read<R>(&self, then: impl FnOnce(&Directory) -> R) -> R {
+        then(&self.directory)
+    }
+
+    fn change<R>(&self, then: impl FnOnce(&mut Directory) -> R) -> R {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        then(&mut self.directory.clone())
     }
 }

@@ -306,6 +306,9 @@ impl Store for Tree {
     }
 
     fn link(&mut self, object: &u32, place: Place<'_, u32>) -> Outcome<()> {
+        if self.inode(*object)?.attributes.nlink >= self.limits.links {
+            return Err(Nfsstat3::MLINK);
+        }
         self.may_grow(*place.dir, false)?;
         self.rewrite(*place.dir, 0, |names| names.insert(place.name, *object))?;
         self.names += 1;

@@ -321,7 +321,6 @@ fn name_again<S: Store>(
         Spot::Taken(_) => Err(Nfsstat3::EXIST),
         Spot::Free(name) => {
             may_add(by.who, &dir.attributes)?;
-            ensure(file.attributes.nlink < store.bounds().links, Nfsstat3::MLINK)?;
             store.link(&file.node, Place { dir: &dir.node, name })
         }
     }
