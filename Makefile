@@ -77,6 +77,10 @@ bench: ## Time a decision, a lookup and the simulator, with instruction counts w
 	@scripts/setup bench
 	@scripts/bench
 
+.PHONY: fuzz
+fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
+	@scripts/fuzz
+
 .PHONY: soak
 soak: build ## Run long simulations: every workload and policy, 32 seeds
 	mkdir -p out
