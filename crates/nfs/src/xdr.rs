@@ -168,6 +168,10 @@ mod tests {
             assert_eq!(reader.opaque(8), Err(error));
             assert_eq!(reader.rest(), bytes);
         }
+        let cut = [0, 0, 0, 1, 9];
+        let mut reader = Reader::new(&cut);
+        assert_eq!(reader.option(Reader::u32), Err(Malformed::Short));
+        assert_eq!(reader.rest(), cut);
     }
 
     #[test]
