@@ -104,7 +104,9 @@ fn records_are_the_same_however_they_are_fragmented_and_cut() {
             expected.push(fragments.concat());
         }
         assert_eq!(read(&stream, &cuts, limit), Ok(expected));
-        assert_eq!(read(&stream, &cuts, limit - 1).is_err(), limit > 0, "one record is over the limit");
+        if limit > 0 {
+            assert!(read(&stream, &cuts, limit - 1).is_err(), "one record is over the limit");
+        }
     });
 }
 

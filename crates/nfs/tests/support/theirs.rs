@@ -155,7 +155,8 @@ pub(crate) fn names_plus(entries: impl Iterator<Item = EntryPlus<'static>>) -> L
 /// Through the RFC's name, which both spell, not through the number.
 pub(crate) fn status(ours: Nfsstat3) -> nfsstat3 {
     let name = ours.name().expect("a status of the RFC");
-    let known = (0..=10_008_u32).filter_map(|code| nfsstat3::unpack(&mut &code.to_be_bytes()[..]).ok());
+    let known =
+        (0..=71_u32).chain(10_001..=10_008).filter_map(|code| nfsstat3::unpack(&mut &code.to_be_bytes()[..]).ok());
     let named = known.map(|(theirs, _)| theirs).find(|theirs| theirs.to_string() == format!("NFS3ERR_{name}"));
     named.expect("they know every status of the RFC")
 }
