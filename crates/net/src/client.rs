@@ -6,6 +6,7 @@ use midas_nfs::rpc::{self, AuthSys, OpaqueAuth, Refusal, flavor};
 use midas_nfs::xdr::Malformed;
 use midas_nfs::{mount, nfs3::Nfsstat3};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -71,7 +72,9 @@ impl Client {
             output: Vec::new(),
             reply: Vec::new(),
             credential: caller.encode(0, b"midas"),
-            xid: 0,
+            // A server's duplicate request cache outlives a connection: two that count from the same number would be taken
+            // for one client that repeats itself.
+            xid: RandomState::new().hash_one(address) as u32,
         })
     }
 
@@ -131,6 +134,13 @@ impl Client {
         }
         let reply = rpc::Reply::decode(&self.reply).map_err(ClientError::Malformed)?;
         reply.results.map_err(ClientError::Refused)
+    }
+
+    /// Sends bytes as they are and gives the next record that comes: for what `call` would never send.
+    pub fn exchange(&mut self, bytes: &[u8]) -> Result<&[u8], ClientError> {
+        self.stream.write_all(bytes)?;
+        self.read_record()?;
+        Ok(&self.reply)
     }
 
     fn read_record(&mut self) -> Result<(), ClientError> {
