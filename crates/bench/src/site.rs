@@ -3,6 +3,7 @@
 //! A server that already shows the directory shares its file system with one where it was made: there only handles are asked
 //! for. Removal lists what is there and asks nobody what should be: calls may have made more, or less.
 
+use crate::action::Action;
 use crate::config::Config;
 use crate::error::RunError;
 use crate::job::{DIR_MODE, FILE_MODE};
@@ -10,7 +11,6 @@ use crate::pipe::{Pipe, handle_of};
 use crate::target::Target;
 use crate::tree::{DIRECTORY, Handle, Name, Shape, Tree};
 use crate::wire::Template;
-use crate::action::Action;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3, StableHow};
 use midas_nfs::rpc::Refusal;
@@ -72,7 +72,8 @@ impl<'a> Site<'a> {
 
     fn pipe(&self) -> Result<Pipe<'a>, String> {
         let run = self.run;
-        Pipe::connect(self.address, &run.template, &run.stamps, run.uid, run.patience).map_err(|error| error.to_string())
+        Pipe::connect(self.address, &run.template, &run.stamps, run.uid, run.patience)
+            .map_err(|error| error.to_string())
     }
 
     fn fill(&mut self, config: &Config, stop: &AtomicBool, tell: Tell<'_>) -> Result<(), String> {
@@ -162,7 +163,8 @@ impl Filling<'_, '_, '_> {
         })?;
         let parents = &tree.directories;
         tree.files = self.objects("files", tree.shape.names(), |number, made, put| {
-            let (parent, name) = (&parents[number / files as usize], Name::File((number % files as usize) as u32).text());
+            let (parent, name) =
+                (&parents[number / files as usize], Name::File((number % files as usize) as u32).text());
             let place = DirOp { dir: parent.borrow(), name: name.bytes() };
             put(&if made { Call::Create { place, how } } else { Call::Lookup { what: place } });
         })?;

@@ -40,7 +40,10 @@ fn lost(arm: &ArmReport) -> Option<String> {
 fn history(arm: &ArmReport) -> Option<String> {
     let counts = &arm.counts;
     (counts.history_waits > 0).then(|| {
-        format!("the generator waited {} times ({} us) for the history's file", counts.history_waits, counts.history_waited_us)
+        format!(
+            "the generator waited {} times ({} us) for the history's file",
+            counts.history_waits, counts.history_waited_us
+        )
     })
 }
 
@@ -48,16 +51,14 @@ fn history(arm: &ArmReport) -> Option<String> {
 fn busy(config: &Config, arm: &ArmReport) -> Option<String> {
     let loops = f64::from(config.threads.min(config.connections));
     let most = arm.slices.iter().filter_map(|slice| slice.generator_cpu).fold(0.0, f64::max);
-    (most > BUSY * loops).then(|| {
-        format!("the generator used {most:.2} processors of {loops}: it may be the limit, try more --threads")
-    })
+    (most > BUSY * loops)
+        .then(|| format!("the generator used {most:.2} processors of {loops}: it may be the limit, try more --threads"))
 }
 
 fn foreign(arm: &ArmReport) -> Option<String> {
     let typical = arm.summary.foreign_cpu?.median;
-    (typical > FOREIGN).then(|| {
-        format!("others used {typical:.2} processors meanwhile (servers without --pid are counted as others)")
-    })
+    (typical > FOREIGN)
+        .then(|| format!("others used {typical:.2} processors meanwhile (servers without --pid are counted as others)"))
 }
 
 fn idle(arm: &ArmReport) -> Option<String> {
