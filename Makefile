@@ -26,7 +26,7 @@ test: setup check doctest deny prove ## Everything that proves the project (unde
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
 .PHONY: setup
-setup: ## Install the tools of `make test` under target/tools
+setup: ## Install what `make test` needs: tools under target/tools, the lab's Debian packages
 	@scripts/setup test
 
 .PHONY: fmt

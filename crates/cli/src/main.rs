@@ -1,6 +1,7 @@
 //! The midas command: one file a subcommand.
 
 mod failure;
+mod nfsd;
 mod progress;
 mod sim;
 
@@ -21,11 +22,13 @@ enum Command {
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(sim::Sim),
+    Nfsd(nfsd::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

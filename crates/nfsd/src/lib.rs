@@ -9,6 +9,7 @@ mod handle;
 mod memory;
 mod namespace;
 mod procedures;
+mod server;
 mod store;
 mod user;
 
@@ -16,4 +17,7 @@ pub use directory::{DirectoryOptions, Handles};
 pub use handle::Handle;
 pub use memory::Limits;
 pub use namespace::{Identity, Namespace, ServerNumber};
+pub use server::{
+    Bounds, CHANGES_MOST, Command, Config, Executed, Fault, Mark, Nfsd, Queue, Seen, ServiceTimes, Truth,
+};
 pub use user::User;

@@ -1,11 +1,11 @@
 //! What a run is: one world, one policy, one seed.
 
 use crate::fault::Faults;
-use crate::model::service::Service;
 use crate::policy::Contender;
 use midas_core::cache::{Estimator, Mode, Rules};
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;
+use midas_workload::Service;
 use midas_workload::{Setting, Spec};
 
 /// Everything that a run depends on.

@@ -15,7 +15,6 @@ mod proxy;
 pub mod queue;
 pub mod report;
 pub mod theory;
-pub mod units;
 mod world;
 
 pub use world::run;

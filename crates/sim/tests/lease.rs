@@ -8,8 +8,8 @@ use midas_core::time::Span;
 use midas_sim::check::Invariant;
 use midas_sim::config::{CacheConfig, Config};
 use midas_sim::fault::Faults;
-use midas_sim::model::service::Service;
 use midas_sim::policy::Contender;
+use midas_workload::Service;
 use midas_workload::Spec;
 
 fn leases(policy: &str, workload: &str, rules: Rules) -> Config {

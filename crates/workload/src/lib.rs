@@ -13,11 +13,14 @@ mod arrival;
 mod job;
 mod pattern;
 mod request;
+mod service;
 mod spec;
 mod stream;
+pub mod units;
 mod zipf;
 
 pub use request::{Request, Setting};
+pub use service::Service;
 pub use spec::{Described, Spec, SpecError};
 pub use stream::{Stream, stream};
 pub use zipf::Zipf;

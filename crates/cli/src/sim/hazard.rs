@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
 use midas_sim::hazard::{Changes, DECADES, Hazard as Setting, Measured, Share};
-use midas_sim::units::show_span;
+use midas_workload::units::show_span;
 use serde_json::{Value, json};
 
 /// Measure how many cache entries go stale in ttl mode, by estimator, against the target p*.

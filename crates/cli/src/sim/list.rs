@@ -5,8 +5,8 @@ use super::table::Table;
 use crate::failure::Failure;
 use midas_core::route::policy::Policy;
 use midas_sim::baseline::Rival;
-use midas_sim::model::service::Service;
 use midas_sim::policy::Contender;
+use midas_workload::Service;
 use midas_workload::Spec;
 
 pub(crate) fn list() -> Result<(), Failure> {

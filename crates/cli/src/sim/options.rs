@@ -6,10 +6,10 @@ use midas_core::cache::{Estimator, Mode, Rules};
 use midas_core::time::Span;
 use midas_sim::config::{CacheConfig, Config, ShareInterval};
 use midas_sim::fault::{Faults, Slow};
-use midas_sim::model::service::Service;
 use midas_sim::policy::Contender;
-use midas_sim::units::parse_span;
+use midas_workload::Service;
 use midas_workload::Spec;
+use midas_workload::units::parse_span;
 use serde::Deserialize;
 
 /// The world to simulate.

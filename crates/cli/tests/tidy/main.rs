@@ -98,7 +98,8 @@ fn deterministic_files() -> Vec<Source> {
 
 fn documents_of_the_project() -> Vec<Source> {
     let is_document = |path: &str| {
-        ["README.md", "ARCHITECTURE.md"].contains(&path) || path.starts_with("docs/") && has_extension(path, "md")
+        ["README.md", "ARCHITECTURE.md", "lab/README.md"].contains(&path)
+            || path.starts_with("docs/") && has_extension(path, "md")
     };
     all_files().into_iter().filter(|source| is_document(&source.path)).collect()
 }

@@ -1,5 +1,4 @@
 //! The parts of the world that are not MIDAS: servers, their service times, the truth about the namespace.
 
 pub mod server;
-pub mod service;
 pub mod truth;

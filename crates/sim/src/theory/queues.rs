@@ -7,12 +7,12 @@
 use super::interval::Estimate;
 use super::row::{Subject, Table, TheoryRow, Tolerance};
 use crate::config::Config;
-use crate::model::service::Service;
 use crate::policy::Contender;
 use midas_core::op::Op;
 use midas_core::rng::mix;
 use midas_core::route::policy::Policy;
 use midas_core::time::Span;
+use midas_workload::Service;
 use midas_workload::Spec;
 
 /// A queue with a closed form: Poisson arrivals, one FIFO queue.

@@ -1,5 +1,6 @@
 //! Times as people write them.
 
+use alloc::{format, string::String};
 use midas_core::time::Span;
 
 /// A time such as `100ms`, `0.5ms`, `20us`, `5s`, `2m`; or one line that says what is possible.

@@ -2,10 +2,11 @@
 //!
 //! A call's demand depends on the seed and the call's number alone, so every policy meets the same calls.
 
+use alloc::{format, string::String};
+use core::fmt;
 use midas_core::op::Op;
 use midas_core::rng::Rng;
 use midas_core::time::Span;
-use std::fmt;
 
 /// A distribution of service times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +115,7 @@ const LOGNORMAL_SIGMA: f64 = 1.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn every_shape_has_its_mean_and_reads_back() {

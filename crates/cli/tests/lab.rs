@@ -1,0 +1,106 @@
+//! The lab itself: real clients and real servers work with each other before they are used to judge ours.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, null_call, require};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+const NFS_PROGRAM: u32 = 100_003;
+const MOUNT_PROGRAM: u32 = 100_005;
+/// The coherent setting: heads believe nothing that they know of a file.
+const NO_EXPIRATION: u32 = 0;
+
+#[test]
+fn the_kernel_client_does_everything_with_a_real_server() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let ganesha = Ganesha::start(1, NO_EXPIRATION);
+    let transcript = Guest::of(&ganesha.heads()[0]).scenario("basic").scenario("nfs4").run();
+    println!("{} in {:?}", transcript.text, transcript.took);
+    transcript.expect_all_ok();
+    assert_eq!(fs::read_dir(ganesha.export()).unwrap().count(), 0, "the scenario removes what it made");
+}
+
+#[test]
+fn a_guest_that_fails_or_hangs_says_at_which_step() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let ganesha = Ganesha::start(1, NO_EXPIRATION);
+    fs::write(ganesha.export().join("file"), "content").unwrap();
+    let scratch = Scratch::new();
+    let cases = [
+        ("false", "FAIL: case-0.sh: the step"),
+        ("same \"$(cat /mnt/file)\" other", "found 'content', wanted 'other'"),
+        ("refused cat /mnt/file", "succeeded, and must not: cat /mnt/file"),
+        ("umount /mnt; NFS_PORT=1 mount_nfs", "Connection refused"),
+        ("sleep 1000", "not within 40 s"),
+    ];
+    let mut guest = Guest::of(&ganesha.heads()[0]).limit(Duration::from_secs(40));
+    for (index, (line, _)) in cases.iter().enumerate() {
+        let script = scratch.path().join(format!("case-{index}.sh"));
+        fs::write(&script, format!("step mount\nmount_nfs\nstep 'the step'\n{line}\nstep behind\n")).unwrap();
+        guest = guest.scenario(&script.display().to_string());
+    }
+    let transcript = guest.run();
+    assert!(!transcript.all_ok && !transcript.text.contains("behind"), "{}", transcript.text);
+    assert_eq!(transcript.text.matches("FAIL: case-").count(), 4, "{}", transcript.text);
+    for (line, expected) in cases {
+        assert!(transcript.text.contains(expected), "{line}: {}", transcript.text);
+    }
+}
+
+#[test]
+fn libnfs_copies_lists_and_reads_through_every_head() {
+    if !(require(Part::Ganesha) && require(Part::Libnfs)) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, NO_EXPIRATION);
+    let scratch = Scratch::new();
+    let local = scratch.path().join("local");
+    let content: Vec<u8> = (0..300_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    fs::write(&local, &content).unwrap();
+    for (index, head) in ganesha.heads().iter().enumerate() {
+        let name = format!("/copy-{index}");
+        succeeded(&nfs_cp(&local.display().to_string(), &head.url(&name)));
+        assert_eq!(fs::read(ganesha.export().join(&name[1..])).unwrap(), content);
+    }
+    for head in ganesha.heads() {
+        let listing = succeeded(&nfs_ls(head, ""));
+        assert!((0..3).all(|index| listing.contains(&format!("copy-{index}"))), "{listing}");
+        let read = nfs_cat(head, "/copy-0");
+        assert!(read.status.success() && read.stdout == content, "{} bytes", read.stdout.len());
+        assert!(!nfs_cat(head, "/absent").status.success());
+    }
+}
+
+#[test]
+fn every_head_answers_null_calls_and_ends_with_its_value() {
+    if !(require(Part::Ganesha) && require(Part::Rpcinfo)) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, NO_EXPIRATION);
+    let heads = ganesha.heads().to_vec();
+    let pids: Vec<u32> = (0..heads.len()).map(|head| ganesha.pid(head)).collect();
+    for head in &heads {
+        succeeded(&null_call(head.address, head.nfs_port, NFS_PROGRAM, 3));
+        succeeded(&null_call(head.address, head.mount_port, MOUNT_PROGRAM, 3));
+        assert!(!null_call(head.address, head.nfs_port, NFS_PROGRAM, 2).status.success());
+    }
+    assert!(fs::read_to_string(ganesha.log(2)).unwrap().contains("NFS SERVER INITIALIZED"));
+    let export = ganesha.export().to_owned();
+    drop(ganesha);
+    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()), "{pids:?}");
+    assert!(heads.iter().all(|head| !null_call(head.address, head.nfs_port, NFS_PROGRAM, 3).status.success()));
+    assert!(!export.exists());
+}
+
+fn succeeded(output: &Output) -> String {
+    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
+    said
+}

@@ -1,0 +1,101 @@
+//! Real NFS servers: unmodified NFS-Ganesha heads over one fresh directory, with identical handles.
+//!
+//! `lab/ganesha hold` starts them and waits for the end of its input, which we keep open: whichever way this process
+//! ends, the heads end after it.
+
+use crate::address::loopback;
+use crate::place::{Scratch, root};
+use crate::tools::Endpoint;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Running heads. Dropped, they end and their directory goes.
+#[derive(Debug)]
+pub struct Ganesha {
+    heads: Vec<Endpoint>,
+    export: PathBuf,
+    holder: Child,
+    scratch: Scratch,
+}
+
+impl Ganesha {
+    /// Starts heads that serve; `attr_expiration_s` is for how long a head believes what it knows of a file (its own
+    /// default is 60, with 0 the heads are coherent). Panics with the log when one does not start.
+    pub fn start(heads: usize, attr_expiration_s: u32) -> Self {
+        let scratch = Scratch::new();
+        let export = scratch.path().join("export");
+        let first = loopback(heads, &[NFS_PORT, MOUNT_PORT]);
+        let holder = hold(scratch.path(), heads, attr_expiration_s, first);
+        let heads = (0..heads as u32)
+            .map(|index| Endpoint {
+                address: Ipv4Addr::from(u32::from(first) + index),
+                nfs_port: NFS_PORT,
+                mount_port: MOUNT_PORT,
+                path: export.display().to_string(),
+            })
+            .collect();
+        Self { heads, export, holder, scratch }
+    }
+
+    /// Where the heads listen, and the path that clients mount.
+    pub fn heads(&self) -> &[Endpoint] {
+        &self.heads
+    }
+
+    /// The exported directory, as this machine sees it.
+    pub fn export(&self) -> &Path {
+        &self.export
+    }
+
+    /// A head's log.
+    pub fn log(&self, head: usize) -> PathBuf {
+        self.scratch.path().join((head + 1).to_string()).join("log")
+    }
+
+    /// A head's process, for tests that stop or end one.
+    pub fn pid(&self, head: usize) -> u32 {
+        let file = self.scratch.path().join((head + 1).to_string()).join("pid");
+        let text = fs::read_to_string(file).expect("lab/ganesha wrote the pid of every head");
+        text.trim().parse().expect("a pid is a number")
+    }
+}
+
+impl Drop for Ganesha {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        // Bounded: the script kills what does not end in time.
+        if let Err(error) = self.holder.wait() {
+            eprintln!("lab: the heads' script cannot be waited for: {error}");
+        }
+    }
+}
+
+fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr) -> Child {
+    let complaints = directory.join("complaints");
+    let mut child = Command::new(root().join("lab/ganesha"))
+        .arg("hold")
+        .arg(directory)
+        .args([heads.to_string(), attr_expiration_s.to_string()])
+        .args(["--address", &first.to_string()])
+        .args(["--port", &NFS_PORT.to_string(), "--mount-port", &MOUNT_PORT.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&complaints).expect("the directory is fresh"))
+        .spawn()
+        .expect("lab/ganesha can be run");
+    let mut line = String::new();
+    let said = BufReader::new(child.stdout.take().expect("its output is a pipe")).read_line(&mut line);
+    if said.is_err() || !line.starts_with("up:") {
+        let status = child.wait();
+        let complaints = fs::read_to_string(complaints).unwrap_or_default();
+        panic!("lab/ganesha ended with {status:?}: {line}{complaints}");
+    }
+    child
+}
+
+/// Every head has an address of its own, so the ports may be the same.
+const NFS_PORT: u16 = 12049;
+const MOUNT_PORT: u16 = 12050;

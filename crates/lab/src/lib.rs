@@ -1,0 +1,22 @@
+//! Starts the real parts of the project's `lab` directory from tests, and ends them.
+//!
+//! A test asks [`require`] for the parts that it needs and returns when one is not installed; in CI that is a failure
+//! instead. Servers end when their value is dropped, and also when the test's process dies without dropping it. Every
+//! command has a time limit. Whatever goes wrong here panics with the part's own words: this crate is for tests alone.
+//! The scripts do the work, so that a person starts the same parts by hand; nothing here knows a protocol.
+
+mod address;
+mod bounded;
+mod ganesha;
+mod guest;
+mod part;
+mod place;
+mod tools;
+
+pub use address::{free_port, loopback};
+pub use bounded::bounded;
+pub use ganesha::Ganesha;
+pub use guest::{Guest, Transcript};
+pub use part::{Part, require};
+pub use place::{Scratch, root};
+pub use tools::{Endpoint, nfs_cat, nfs_cp, nfs_ls, null_call, showmount};

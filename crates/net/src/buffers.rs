@@ -1,0 +1,44 @@
+//! Buffers that connections borrow while bytes are on their way. A pool, because ten thousand idle connections must not hold
+//! ten thousand buffers, and because a busy one must not allocate per batch.
+
+/// Spare buffers of one event loop.
+#[derive(Debug)]
+pub struct Buffers {
+    spare: Vec<Vec<u8>>,
+    /// What a socket is read into.
+    pub(crate) scratch: Box<[u8]>,
+}
+
+impl Buffers {
+    /// An empty pool.
+    pub fn new() -> Self {
+        Self { spare: Vec::new(), scratch: vec![0; SCRATCH].into_boxed_slice() }
+    }
+
+    /// An empty buffer.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRESH))
+    }
+
+    /// Gives a buffer back; its content is dropped.
+    pub fn give(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARES && (FRESH..=LARGEST).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One read: some hundred small calls, and a quarter of a large WRITE.
+const SCRATCH: usize = 256 << 10;
+/// A new buffer's capacity.
+const FRESH: usize = 4 << 10;
+/// Buffers kept for reuse, and the largest that is.
+const SPARES: usize = 64;
+const LARGEST: usize = 2 << 20;

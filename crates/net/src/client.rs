@@ -1,0 +1,212 @@
+//! A blocking client: one connection, one call at a time. For set-up, tools and tests, where clarity counts and speed does not.
+
+use midas_nfs::nfs3::{self, FileHandle};
+use midas_nfs::record::{self, Records, Step, TooLong};
+use midas_nfs::rpc::{self, AuthSys, OpaqueAuth, Refusal, flavor};
+use midas_nfs::xdr::Malformed;
+use midas_nfs::{mount, nfs3::Nfsstat3};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A connection to one RPC server, on behalf of one user.
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    records: Records,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    reply: Vec<u8>,
+    credential: Vec<u8>,
+    xid: u32,
+}
+
+/// On whose behalf calls are made (AUTH_SYS).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Further groups; the first [`AuthSys::GIDS`] count.
+    pub gids: Vec<u32>,
+}
+
+impl Caller {
+    /// The superuser.
+    pub const ROOT: Self = Self { uid: 0, gid: 0, gids: Vec::new() };
+
+    /// The body of the credential.
+    pub fn encode(&self, stamp: u32, machine: &[u8]) -> Vec<u8> {
+        let gids = &self.gids[..self.gids.len().min(AuthSys::GIDS)];
+        let machine = &machine[..machine.len().min(AuthSys::NAME)];
+        let sys = AuthSys::new(stamp, machine, self.uid, self.gid, gids).expect("both lengths were cut");
+        let mut body = Vec::new();
+        sys.encode(&mut body);
+        body
+    }
+}
+
+/// The root of an export, as MNT gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The root's handle.
+    pub root: Vec<u8>,
+    /// The kinds of credentials that are taken there.
+    pub flavors: Vec<u32>,
+}
+
+impl Client {
+    /// Connects; every later wait is bounded by `patience` too.
+    pub fn connect(address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self {
+            stream,
+            records: Records::new(RECORD_LIMIT),
+            input: Vec::new(),
+            output: Vec::new(),
+            reply: Vec::new(),
+            credential: caller.encode(0, b"midas"),
+            xid: 0,
+        })
+    }
+
+    /// Calls on behalf of someone else from now on.
+    pub fn become_caller(&mut self, caller: &Caller) {
+        self.credential = caller.encode(0, b"midas");
+    }
+
+    /// One NFSv3 call and its reply.
+    pub fn nfs(&mut self, call: &nfs3::Call<'_>) -> Result<nfs3::Reply<'_>, ClientError> {
+        let procedure = call.procedure();
+        let results = self.call(nfs3::PROGRAM, nfs3::VERSION, procedure as u32, |out| call.encode(out))?;
+        nfs3::Reply::decode(procedure, results).map_err(ClientError::Malformed)
+    }
+
+    /// The root handle of an export.
+    pub fn mount(&mut self, path: &[u8]) -> Result<Mount, ClientError> {
+        let call = mount::Call::Mnt(path);
+        let results = self.call(mount::PROGRAM, mount::VERSION, call.procedure(), |out| call.encode(out))?;
+        match mount::Mounted::decode(results).map_err(ClientError::Malformed)? {
+            Ok(mounted) => Ok(Mount { root: mounted.handle.bytes().to_vec(), flavors: mounted.flavors }),
+            Err(stat) => Err(ClientError::Status(Nfsstat3(stat.0))),
+        }
+    }
+
+    /// The paths that can be mounted.
+    pub fn exports(&mut self) -> Result<Vec<Vec<u8>>, ClientError> {
+        let results = self.call(mount::PROGRAM, mount::VERSION, mount::Call::Export.procedure(), |_| {})?;
+        let paths = mount::exports(results, EXPORTS).map_err(ClientError::Malformed)?;
+        Ok(paths.into_iter().map(<[u8]>::to_vec).collect())
+    }
+
+    /// One call of any program; `args` appends the arguments.
+    pub fn call(
+        &mut self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        args: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<&[u8], ClientError> {
+        self.xid = self.xid.wrapping_add(1);
+        let credential = OpaqueAuth { flavor: flavor::SYS, body: &self.credential };
+        let head =
+            rpc::Call { xid: self.xid, program, version, procedure, credential, verifier: OpaqueAuth::NONE, args: &[] };
+        self.output.clear();
+        record::put(&mut self.output, |out| {
+            head.encode(out);
+            args(out);
+        });
+        self.stream.write_all(&self.output)?;
+        loop {
+            self.read_record()?;
+            // Not ours: the answer to a call that was given up.
+            if self.reply.get(..4) == Some(&self.xid.to_be_bytes()) {
+                break;
+            }
+        }
+        let reply = rpc::Reply::decode(&self.reply).map_err(ClientError::Malformed)?;
+        reply.results.map_err(ClientError::Refused)
+    }
+
+    fn read_record(&mut self) -> Result<(), ClientError> {
+        loop {
+            match self.records.next(&self.input).map_err(ClientError::TooLong)? {
+                Step::Record { body, consumed } => {
+                    self.reply.clear();
+                    self.reply.extend_from_slice(body);
+                    self.input.drain(..consumed);
+                    return Ok(());
+                }
+                Step::More { consumed, .. } => {
+                    self.input.drain(..consumed);
+                }
+            }
+            let mut chunk = [0; CHUNK];
+            let read = self.stream.read(&mut chunk)?;
+            if read == 0 {
+                return Err(ClientError::Io(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.input.extend_from_slice(&chunk[..read]);
+        }
+    }
+
+    /// The handle of a name, found from the root down; `path` may begin with a slash.
+    pub fn walk(&mut self, root: &[u8], path: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let mut at = root.to_vec();
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            let dir = FileHandle::new(&at).ok_or(ClientError::Malformed(Malformed::TooLong))?;
+            let next = match self.nfs(&nfs3::Call::Lookup { what: nfs3::DirOp { dir, name } })? {
+                nfs3::Reply::Lookup(Ok(found)) => found.object.bytes().to_vec(),
+                other => return Err(ClientError::Status(other.status())),
+            };
+            at = next;
+        }
+        Ok(at)
+    }
+}
+
+/// Why a call has no results.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The connection failed, or the server was silent for too long.
+    Io(io::Error),
+    /// The reply is larger than any should be.
+    TooLong(TooLong),
+    /// The reply cannot be read.
+    Malformed(Malformed),
+    /// The server refused the call.
+    Refused(Refusal),
+    /// The call itself failed.
+    Status(Nfsstat3),
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::TooLong(error) => write!(f, "{error}"),
+            Self::Malformed(error) => write!(f, "unreadable reply: {error}"),
+            Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Status(status) => write!(f, "{status}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// Larger than any READ that we ask for.
+const RECORD_LIMIT: usize = 4 << 20;
+const CHUNK: usize = 16 << 10;
+/// More exports than a server has.
+const EXPORTS: usize = 4096;

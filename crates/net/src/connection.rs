@@ -1,0 +1,264 @@
+//! One non-blocking TCP connection that carries records both ways.
+//!
+//! Reading: the loop's scratch buffer is read into and records are used where they lie; only the rest of a record that is not
+//! whole yet is kept, and it grows with what came, never with what was claimed. Writing: whatever a batch appends to
+//! [`Connection::output`] leaves with one write.
+
+use crate::{Budget, Buffers};
+use midas_nfs::record::{Records, Step, TooLong};
+use mio::net::TcpStream;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+
+/// A connection, registered with its loop by its owner.
+#[derive(Debug)]
+pub struct Connection {
+    socket: TcpStream,
+    records: Records,
+    limit: usize,
+    /// The beginning of a record that is not whole yet.
+    partial: Vec<u8>,
+    /// Bytes that `partial` must hold before another look is worth while.
+    needed: usize,
+    budget: Budget,
+    reserved: usize,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The socket is empty for now.
+    Drained,
+    /// There may be more: read again when the others had their turn.
+    More,
+    /// A large record waits for its reservation: read again later.
+    Waiting,
+}
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub enum Ended {
+    /// The other side closed it.
+    Closed,
+    /// The network failed.
+    Failed(io::Error),
+    /// A record larger than the limit: what follows cannot be found.
+    TooLong(TooLong),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed by the other side"),
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::TooLong(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Ended {}
+
+impl Connection {
+    /// Takes a socket over; records of up to `limit` bytes are accepted.
+    pub fn new(socket: TcpStream, limit: usize, budget: Budget) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        Ok(Self {
+            socket,
+            records: Records::new(limit),
+            limit,
+            partial: Vec::new(),
+            needed: 0,
+            budget,
+            reserved: 0,
+            output: Vec::new(),
+            sent: 0,
+        })
+    }
+
+    /// The socket, to register it.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Reads once and hands every whole record to `each`, with the output to append answers to.
+    pub fn receive(&mut self, buffers: &mut Buffers, mut each: impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
+        if !self.reserve() {
+            return Ok(Flow::Waiting);
+        }
+        self.output(buffers);
+        match self.partial.is_empty() {
+            true => self.receive_fresh(buffers, &mut each),
+            false => self.receive_on(buffers, &mut each),
+        }
+    }
+
+    /// Nothing is kept from before: records lie in the scratch buffer.
+    fn receive_fresh(
+        &mut self,
+        buffers: &mut Buffers,
+        each: &mut impl FnMut(&[u8], &mut Vec<u8>),
+    ) -> Result<Flow, Ended> {
+        // With the budget used up, what one read may leave behind stays small.
+        let room = if self.budget.left() > 0 { buffers.scratch.len() } else { FREE };
+        let Some(read) = read(&mut self.socket, &mut buffers.scratch[..room])? else {
+            return Ok(Flow::Drained);
+        };
+        let input = &buffers.scratch[..read];
+        let (used, needed) = split(&mut self.records, input, &mut self.output, each)?;
+        if used < read {
+            let mut partial = buffers.take();
+            partial.extend_from_slice(&buffers.scratch[used..read]);
+            self.partial = partial;
+        }
+        self.needed = needed;
+        self.settle(buffers);
+        Ok(if read == room { Flow::More } else { Flow::Drained })
+    }
+
+    /// A record has begun: read behind it.
+    fn receive_on(&mut self, buffers: &mut Buffers, each: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
+        let held = self.partial.len();
+        let room = self.needed.saturating_sub(held).clamp(READ_LEAST, READ_MOST);
+        self.partial.resize(held + room, 0);
+        let result = read(&mut self.socket, &mut self.partial[held..]);
+        self.partial.truncate(held + result.as_ref().map_or(0, |read| read.unwrap_or(0)));
+        let Some(read) = result? else {
+            return Ok(Flow::Drained);
+        };
+        if self.partial.len() >= self.needed {
+            let (used, needed) = split(&mut self.records, &self.partial, &mut self.output, each)?;
+            self.partial.drain(..used);
+            self.needed = needed;
+        }
+        self.settle(buffers);
+        Ok(if read == room { Flow::More } else { Flow::Drained })
+    }
+
+    /// A record that is large reserves what it will take before it is read on. One in several fragments does not say what it
+    /// will take: it may be the largest.
+    fn reserve(&mut self) -> bool {
+        let wanted = if self.records.held() > FREE { self.limit } else { self.needed };
+        if wanted <= FREE.max(self.reserved) {
+            return true;
+        }
+        let more = wanted - self.reserved;
+        let reserved = self.budget.reserve(more);
+        self.reserved += if reserved { more } else { 0 };
+        reserved
+    }
+
+    /// Accounts for what is held now, and gives back what is not.
+    fn settle(&mut self, buffers: &mut Buffers) {
+        let held = self.partial.len() + self.records.held();
+        if held == 0 {
+            buffers.give(std::mem::take(&mut self.partial));
+        }
+        if held <= FREE {
+            self.budget.release(std::mem::take(&mut self.reserved));
+        } else if held > self.reserved {
+            self.budget.force(held - self.reserved);
+            self.reserved = held;
+        }
+    }
+
+    /// Where answers and calls are appended; they leave with the next [`Connection::flush`].
+    pub fn output(&mut self, buffers: &mut Buffers) -> &mut Vec<u8> {
+        if self.output.capacity() == 0 {
+            self.output = buffers.take();
+        }
+        &mut self.output
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Whether the beginning of a record is held.
+    pub fn mid_record(&self) -> bool {
+        !self.partial.is_empty() || self.records.held() > 0
+    }
+
+    /// Bytes of memory that this connection holds beyond its own size.
+    pub fn held(&self) -> usize {
+        self.partial.capacity() + self.output.capacity() + self.records.held()
+    }
+
+    /// Sends what it can; whether all of it went.
+    pub fn flush(&mut self, buffers: &mut Buffers) -> Result<bool, Ended> {
+        while self.sent < self.output.len() {
+            match self.socket.write(&self.output[self.sent..]) {
+                Ok(0) => return Err(Ended::Closed),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.compact();
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Ended::Failed(error)),
+            }
+        }
+        self.sent = 0;
+        buffers.give(std::mem::take(&mut self.output));
+        Ok(true)
+    }
+
+    /// A slow reader's sent bytes do not pile up in front of the unsent ones.
+    fn compact(&mut self) {
+        if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    /// The largest record that is taken.
+    pub const fn limit(&self) -> usize {
+        self.limit
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.budget.release(self.reserved);
+    }
+}
+
+/// Hands whole records on; bytes used, and how many the rest must hold before it is worth another look.
+fn split(
+    records: &mut Records,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    each: &mut impl FnMut(&[u8], &mut Vec<u8>),
+) -> Result<(usize, usize), Ended> {
+    let mut used = 0;
+    loop {
+        match records.next(&input[used..]).map_err(Ended::TooLong)? {
+            Step::Record { body, consumed } => {
+                each(body, output);
+                used += consumed;
+            }
+            Step::More { consumed, needed } => return Ok((used + consumed, needed)),
+        }
+    }
+}
+
+/// One read; none if there is nothing now.
+fn read(socket: &mut TcpStream, into: &mut [u8]) -> Result<Option<usize>, Ended> {
+    loop {
+        match socket.read(into) {
+            Ok(0) => return Err(Ended::Closed),
+            Ok(read) => return Ok(Some(read)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Ended::Failed(error)),
+        }
+    }
+}
+
+/// An unfinished record takes this much without a reservation.
+const FREE: usize = 16 << 10;
+/// One read behind an unfinished record.
+const READ_LEAST: usize = 16 << 10;
+const READ_MOST: usize = 1 << 20;

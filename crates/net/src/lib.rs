@@ -1,0 +1,17 @@
+//! RPC records over TCP: what the embedded servers, the load generator and the proxy share of their event loops.
+//!
+//! A loop is one thread that owns its connections: one read and one write for a batch of records, buffers lent from a pool so
+//! that an idle connection holds none. The loops themselves stay with their owners; here are the parts: [`Connection`],
+//! [`Buffers`], [`Budget`], [`Alarm`], and a blocking [`Client`] for set-up, tools and tests.
+
+mod alarm;
+mod budget;
+mod buffers;
+mod client;
+mod connection;
+
+pub use alarm::Alarm;
+pub use budget::Budget;
+pub use buffers::Buffers;
+pub use client::{Caller, Client, ClientError, Mount};
+pub use connection::{Connection, Ended, Flow};
