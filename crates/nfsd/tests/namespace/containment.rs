@@ -42,7 +42,7 @@ fn symbolic_links_and_dots_lead_nowhere() {
         set /file-out size=0 = INVAL
         unchecked /file-out size=0 = EXIST
         exclusive /file-out verifier = EXIST
-        set /file-out uid=5 mtime=5
+        set /file-out mtime=5
         ln /file-out /again
         lookup /inside/..%2f..%2foutside = ACCES
         lookup /%2fetc = ACCES

@@ -181,7 +181,8 @@ fn dots_lead_to_the_directory_and_its_parent_and_never_above_the_root() {
     for world in World::all() {
         let (by, root) = (world.by(ROOT), world.root());
         let place = DirOp { dir: root.file_handle(), name: b"d" };
-        let dir = by.make(&Call::Mkdir { place, attributes: Sattr3::default() }).expect("a new name");
+        let attributes = Sattr3 { mode: Some(0o700), ..Sattr3::default() };
+        let dir = by.make(&Call::Mkdir { place, attributes }).expect("a new name");
         let [root_id, dir_id] = [&root, &dir].map(|handle| by.attributes(handle).expect("it is there").fileid);
         for (handle, own, parent) in [(&root, root_id, root_id), (&dir, dir_id, root_id)] {
             let page = readdir(by, handle, 0, 4096).expect("it can be read");

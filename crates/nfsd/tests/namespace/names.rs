@@ -125,6 +125,7 @@ fn creation_is_unchecked_guarded_or_exclusive() {
         symlink /f x = EXIST
         mknod /f fifo = EXIST
         exclusive /x verifier
+        stat /x = reg 0 1 0:0 0
         exclusive /x verifier
         exclusive /x another. = EXIST
         create /x = EXIST

@@ -51,7 +51,8 @@ impl Teller<'_> {
                 let kind = format!("{:?}", attributes.ftype).to_lowercase();
                 let size =
                     if attributes.ftype == Ftype3::Dir { String::new() } else { format!(" {}", attributes.size) };
-                format!("{kind} {:o} {} {}:{}{size}", attributes.mode, attributes.nlink, attributes.uid, attributes.gid)
+                let owners = self.world.owners(&attributes);
+                format!("{kind} {:o} {} {owners}{size}", attributes.mode, attributes.nlink)
             }),
             ["same", a, b] => {
                 let [a, b] = [self.handle(a)?, self.handle(b)?];
@@ -108,11 +109,11 @@ impl Teller<'_> {
         let spec = Specdata3 { specdata1: 1, specdata2: 3 };
         let result = match *words {
             ["create", path, ref rest @ ..] => {
-                let wanted = settings(rest);
+                let wanted = new(rest);
                 made(path, &|place| Call::Create { place, how: CreateHow::Guarded(wanted) })
             }
             ["unchecked", path, ref rest @ ..] => {
-                let wanted = settings(rest);
+                let wanted = new(rest);
                 made(path, &|place| Call::Create { place, how: CreateHow::Unchecked(wanted) })
             }
             ["exclusive", path, verifier] => {
@@ -120,7 +121,7 @@ impl Teller<'_> {
                 made(path, &|place| Call::Create { place, how: CreateHow::Exclusive(verifier) })
             }
             ["mkdir", path, ref rest @ ..] => {
-                let attributes = settings(rest);
+                let attributes = new(rest);
                 made(path, &|place| Call::Mkdir { place, attributes })
             }
             ["symlink", path, target] => {
@@ -131,7 +132,7 @@ impl Teller<'_> {
                 })
             }
             ["mknod", path, kind, ref rest @ ..] => {
-                let wanted = settings(rest);
+                let wanted = new(rest);
                 let what = match kind {
                     "fifo" => MknodData::Fifo(wanted),
                     "sock" => MknodData::Sock(wanted),
@@ -209,6 +210,12 @@ impl Teller<'_> {
         let names = rest.split('/').filter(|name| !name.is_empty());
         names.map(name_of).try_fold(start, |dir, name| self.world.by(ROOT).lookup(&dir, &name))
     }
+}
+
+/// Attributes of a new object; where no mode is told, one that a server needs no privilege to work with.
+fn new(words: &[&str]) -> Sattr3 {
+    let wanted = settings(words);
+    Sattr3 { mode: wanted.mode.or(Some(0o755)), ..wanted }
 }
 
 /// `mode=640 uid=1 gid=2 size=9 atime=server mtime=7`.

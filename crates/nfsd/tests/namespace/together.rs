@@ -1,7 +1,7 @@
 //! Many callers at once: whatever the order was, names and link counts agree in the end.
 
 use crate::world::{ROOT, SERVER, World};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Ftype3, Procedure, Reply, Sattr3};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Ftype3, Procedure, Reply, Sattr3, SetTime};
 use midas_nfsd::{Handle, Handles, Identity, Limits};
 use std::collections::HashMap;
 use std::thread;
@@ -13,7 +13,7 @@ fn threads_that_change_one_namespace_leave_it_consistent() {
         let root = world.root();
         let dirs = ["a", "b", "c"].map(|name| {
             let place = DirOp { dir: root.file_handle(), name: name.as_bytes() };
-            world.by(ROOT).make(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap()
+            world.by(ROOT).make(&Call::Mkdir { place, attributes: ATTRIBUTES }).unwrap()
         });
         thread::scope(|scope| {
             for number in 0..4 {
@@ -41,8 +41,8 @@ fn churn(world: &World, dirs: &[Handle; 3], number: u16, calls: u32) {
         let (one, two) = (place(draw(3), 0), place(draw(3), 1));
         let file = found(world, &server, one);
         let call = match draw(7) {
-            0 => Call::Create { place: one, how: CreateHow::Unchecked(Sattr3::default()) },
-            1 => Call::Mkdir { place: one, attributes: Sattr3::default() },
+            0 => Call::Create { place: one, how: CreateHow::Unchecked(ATTRIBUTES) },
+            1 => Call::Mkdir { place: one, attributes: ATTRIBUTES },
             2 => Call::Remove { object: one },
             3 => Call::Rmdir { object: one },
             4 => match &file {
@@ -124,3 +124,6 @@ fn readers_see_whole_states_while_a_name_moves() {
         }
     });
 }
+
+const ATTRIBUTES: Sattr3 =
+    Sattr3 { mode: Some(0o755), uid: None, gid: None, size: None, atime: SetTime::Keep, mtime: SetTime::Keep };

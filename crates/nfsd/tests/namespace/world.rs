@@ -65,6 +65,15 @@ impl World {
         .collect()
     }
 
+    /// Owner and group of an object; whoever serves a directory without being root is told as root.
+    pub(crate) fn owners(&self, object: &Fattr3) -> String {
+        let server = self.served().map(|path| fs::metadata(path).expect("it is served"));
+        let (uid, gid) =
+            server.filter(|server| server.uid() != 0).map_or((0, 0), |server| (server.uid(), server.gid()));
+        let [uid, gid] = [(object.uid, uid), (object.gid, gid)].map(|(id, own)| if id == own { 0 } else { id });
+        format!("{uid}:{gid}")
+    }
+
     /// The directory that is served.
     pub(crate) fn served(&self) -> Option<PathBuf> {
         self.dir.as_ref().map(|dir| dir.0.join("export"))
@@ -147,6 +156,7 @@ impl Client<'_> {
     /// A new file.
     pub(crate) fn file(&self, dir: &Handle, name: &str, wanted: Sattr3) -> Handle {
         let place = DirOp { dir: dir.file_handle(), name: name.as_bytes() };
+        let wanted = Sattr3 { mode: wanted.mode.or(Some(0o644)), ..wanted };
         self.make(&Call::Create { place, how: CreateHow::Guarded(wanted) }).expect("a new name")
     }
 
