@@ -16,6 +16,8 @@ pub(super) const STEPS: &[Step] = &[
     alice("create over a directory, guarded", create("work", b"creation", 0o644)),
     alice("create with all attributes", create_with("creation", b"all", ALL)).binds("all"),
     alice("create with a size", create_with("creation", b"sized", size(100))).binds("sized"),
+    alice("create with a size past the largest file", create_with("creation", b"huge", size(u64::MAX))),
+    alice("what was to be too large", lookup("creation", b"huge")),
     alice("create with no attributes", create_with("creation", b"bare", mode_of(0))).binds("bare"),
     alice("create with all mode bits", create("creation", b"bits", 0o7777)).binds("bits"),
     alice("create for another owner", create_with("creation", b"given", owner(BOB_ID))),
