@@ -1,5 +1,6 @@
 //! The midas command: one file a subcommand.
 
+mod bench;
 mod failure;
 mod nfsd;
 mod progress;
@@ -19,6 +20,8 @@ struct Midas {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Put load on an NFSv3 server or proxy and measure it, or compare several
+    Bench(Box<bench::Bench>),
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -27,6 +30,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
+        Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),

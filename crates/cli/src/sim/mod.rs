@@ -5,11 +5,11 @@ mod compare;
 mod hazard;
 mod list;
 mod options;
-mod output;
+pub(crate) mod output;
 mod paper;
 mod run;
 mod scenarios;
-mod table;
+pub(crate) mod table;
 mod theory;
 
 use crate::failure::Failure;

@@ -1,0 +1,128 @@
+//! What a call can do, and which ends of it are no surprise.
+
+use midas_core::op::Op;
+use midas_nfs::nfs3::{Nfsstat3, Procedure};
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident $text:literal,)*) => {
+        /// A procedure that the generator calls.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Action {
+            /// Every one, in the order in which they are listed.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The word that is typed.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// Its procedure.
+            pub const fn procedure(self) -> Procedure {
+                match self {
+                    $(Self::$name => Procedure::$name,)*
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    /// Attributes of a file.
+    Getattr "getattr",
+    /// A name that exists.
+    Lookup "lookup",
+    /// What the user may do with a file.
+    Access "access",
+    /// The target of a symbolic link.
+    Readlink "readlink",
+    /// The first page of a directory.
+    Readdir "readdir",
+    /// The first page of a directory, with attributes.
+    Readdirplus "readdirplus",
+    /// A new file.
+    Create "create",
+    /// A file goes away.
+    Remove "remove",
+    /// A new directory.
+    Mkdir "mkdir",
+    /// A file gets another name in its directory.
+    Rename "rename",
+    /// A file's modification time becomes now.
+    Setattr "setattr",
+    /// The beginning of a file.
+    Read "read",
+    /// A new beginning of a file, not durable.
+    Write "write",
+    /// Nothing.
+    Null "null",
+    /// A second name.
+    Link "link",
+    /// How full the file system is.
+    Fsstat "fsstat",
+    /// What was written becomes durable.
+    Commit "commit",
+}
+
+impl Action {
+    /// The action of this name; the error lists those that there are.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|action| action.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|action| action.name()).collect();
+            format!("unknown operation '{}'; possible: {}", text.escape_debug(), names.join(", "))
+        })
+    }
+
+    /// The call that a workload's operation becomes.
+    pub(crate) const fn of(op: Op) -> Self {
+        match op {
+            Op::Lookup => Self::Lookup,
+            Op::Getattr => Self::Getattr,
+            Op::Access => Self::Access,
+            Op::List => Self::Readdirplus,
+            Op::Readlink => Self::Readlink,
+            Op::Statfs => Self::Fsstat,
+            Op::Read => Self::Read,
+            Op::Create => Self::Create,
+            Op::Remove => Self::Remove,
+            Op::Rename => Self::Rename,
+            Op::Link => Self::Link,
+            Op::Setattr => Self::Setattr,
+            Op::Write => Self::Write,
+            Op::Commit => Self::Commit,
+        }
+    }
+
+    /// Whether a workload meets this status by its own doing: it does not track the names that it removes and renames.
+    pub(crate) fn naturally(self, status: Nfsstat3) -> bool {
+        match self {
+            Self::Lookup | Self::Remove | Self::Rename => status == Nfsstat3::NOENT,
+            Self::Link => [Nfsstat3::EXIST, Nfsstat3::NOENT, Nfsstat3::STALE].contains(&status),
+            Self::Mkdir => status == Nfsstat3::EXIST,
+            Self::Getattr | Self::Access | Self::Readlink | Self::Setattr | Self::Read | Self::Write | Self::Commit => {
+                status == Nfsstat3::STALE
+            }
+            Self::Readdir | Self::Readdirplus | Self::Create | Self::Null | Self::Fsstat => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_understood_and_no_other() {
+        for action in Action::ALL {
+            assert_eq!(Action::parse(action.name()), Ok(*action));
+            assert_eq!(action.procedure().name().to_lowercase(), action.name());
+        }
+        let error = Action::parse("stat").unwrap_err();
+        assert!(error.contains("unknown operation 'stat'; possible: getattr, lookup"), "{error}");
+    }
+}
