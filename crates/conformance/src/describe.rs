@@ -96,14 +96,14 @@ fn results(line: &mut Line, reply: &Reply<'_>, scene: &Scene<'_>) {
         }
         Reply::Readdir(Ok(ok)) => {
             let mut entries = ok.entries();
-            tell.names(entries.by_ref().flatten().map(|entry| entry.name.to_vec()));
-            tell.eof(entries.eof());
+            let names = entries.by_ref().flatten().map(|entry| entry.name.to_vec()).collect();
+            tell.page(names, entries.eof());
             tell.post("dir", &ok.dir_attributes);
         }
         Reply::Readdirplus(Ok(ok)) => {
             let mut entries = ok.entries();
-            tell.names(entries.by_ref().flatten().map(|entry| entry.entry.name.to_vec()));
-            tell.eof(entries.eof());
+            let names = entries.by_ref().flatten().map(|plus| plus.entry.name.to_vec()).collect();
+            tell.page(names, entries.eof());
             tell.post("dir", &ok.dir_attributes);
         }
         Reply::Readdir(Err(failed)) | Reply::Readdirplus(Err(failed)) => tell.post("dir", &failed.attributes),
@@ -185,13 +185,14 @@ impl Teller<'_> {
         self.line.add("verf", if first { "same" } else { "another" });
     }
 
-    fn names(&mut self, names: impl Iterator<Item = Vec<u8>>) {
-        let mut names: Vec<Vec<u8>> = names.collect();
+    /// Which names come first is the server's business: they are told when they are all.
+    fn page(&mut self, mut names: Vec<Vec<u8>>, eof: Option<bool>) {
         names.sort();
-        self.line.add("names", listed(&names));
-    }
-
-    fn eof(&mut self, eof: Option<bool>) {
+        let told = match (eof, names.is_empty()) {
+            (Some(true), _) | (_, true) => listed(&names),
+            (Some(false) | None, false) => "some".to_owned(),
+        };
+        self.line.add("names", told);
         self.line.add("eof", eof.map_or("unreadable".to_owned(), |eof| eof.to_string()));
     }
 

@@ -168,7 +168,11 @@ fn arguments(names: &Names, args: Args) -> Vec<u8> {
     match args {
         Args::Bytes(bytes) => bytes.to_vec(),
         Args::Of(call) => encoded(&call),
-        Args::First(count, call) => encoded(&call)[..count].to_vec(),
+        Args::AllBut(count, call) => {
+            let mut whole = encoded(&call);
+            whole.truncate(whole.len() - count);
+            whole
+        }
         Args::AndMore(call) => [encoded(&call), vec![0xff; 8]].concat(),
     }
 }

@@ -144,8 +144,8 @@ pub enum Args {
     Bytes(&'static [u8]),
     /// Those of a call.
     Of(Call<'static>),
-    /// The first bytes of a call's.
-    First(usize, Call<'static>),
+    /// A call's without the last bytes.
+    AllBut(usize, Call<'static>),
     /// A call's and eight bytes more.
     AndMore(Call<'static>),
 }

@@ -10,6 +10,8 @@ pub(super) const STEPS: &[Step] = &[
     mounting("mount a directory of the export", Call::Mnt(b"@/conformance/work")),
     mounting("mount a file of the export", Call::Mnt(b"@/conformance/probe")),
     mounting("mount what the export does not have", Call::Mnt(b"@/conformance/absent")),
+    mounting("mount a path with dots in it", Call::Mnt(b"@/conformance/./work")),
+    mounting("mount a path that goes up and down", Call::Mnt(b"@/conformance/../conformance/work")),
     mounting("mount a path above the export", Call::Mnt(b"@/..")),
     mounting("mount an unknown path", Call::Mnt(b"/no/such/export")),
     mounting("mount a path that only begins as the export", Call::Mnt(b"@x")),

@@ -75,11 +75,14 @@ fn without_privileges(mode: u32, member: bool) -> u32 {
     mode & !SET_UID & !set_gid
 }
 
-/// A new object: it belongs to its maker, in a set-group-ID directory to the directory's group. Only root chooses others.
-pub(super) fn newborn<'a>(who: &User, dir: &Fattr3, kind: Kind<'a>, wanted: &Sattr3) -> New<'a> {
+/// A new object: it belongs to its maker, in a set-group-ID directory to the directory's group. Its maker may choose among
+/// their groups, only root among all users and groups.
+pub(super) fn newborn<'a>(who: &User, dir: &Fattr3, kind: Kind<'a>, wanted: &Sattr3) -> Outcome<New<'a>> {
     let inherits = dir.mode & SET_GID != 0;
-    let chosen = |id: Option<u32>, own: u32| id.filter(|_| who.is_root()).unwrap_or(own);
-    let gid = chosen(wanted.gid, if inherits { dir.gid } else { who.gid });
+    let usual = if inherits { dir.gid } else { who.gid };
+    let (uid, gid) = (wanted.uid.unwrap_or(who.uid), wanted.gid.unwrap_or(usual));
+    let own = uid == who.uid && (gid == usual || who.in_group(gid));
+    ensure(who.is_root() || own, Nfsstat3::PERM)?;
     let mode = wanted.mode.unwrap_or(0) & MODE;
     let mode = match kind {
         Kind::Symlink(_) => 0o777,
@@ -90,7 +93,7 @@ pub(super) fn newborn<'a>(who: &User, dir: &Fattr3, kind: Kind<'a>, wanted: &Sat
             if stranger { mode & !SET_GID } else { mode }
         }
     };
-    New { kind, mode, uid: chosen(wanted.uid, who.uid), gid }
+    Ok(New { kind, mode, uid, gid })
 }
 
 /// What is left to set of a new object: owner and mode it was born with.

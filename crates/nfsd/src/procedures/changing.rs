@@ -3,7 +3,9 @@
 use super::attributes::{permitted, privileges_dropped};
 use super::{Caller, DATA_MAX, ensure, finish, is_file, resolve, wcc, with};
 use crate::store::{Object, Outcome, Store, Write};
-use midas_nfs::nfs3::{CommitOk, FileHandle, Nfsstat3, Nfstime3, Procedure, Reply, Sattr3, StableHow, WriteOk};
+use midas_nfs::nfs3::{
+    CommitOk, FileHandle, Nfsstat3, Nfstime3, Procedure, Reply, Sattr3, SetTime, StableHow, WriteOk,
+};
 
 pub(super) fn setattr<S: Store>(
     store: &mut S,
@@ -22,11 +24,20 @@ pub(super) fn setattr<S: Store>(
 }
 
 pub(super) fn set<S: Store>(store: &mut S, object: &Object<S::Node>, change: &Sattr3) -> Outcome<()> {
-    ensure(change.size.is_none_or(|size| size <= store.bounds().file_size), Nfsstat3::FBIG)?;
+    possible(store, change)?;
     match *change == Sattr3::default() {
         true => Ok(()),
         false => store.set(&object.node, change),
     }
+}
+
+/// Whether there can be such attributes at all. A size past every Linux file is INVAL, as the RFC has it for sizes that a
+/// server cannot represent (3.3.2).
+pub(super) fn possible<S: Store>(store: &S, change: &Sattr3) -> Outcome<()> {
+    let is_time = |time: &SetTime| !matches!(time, SetTime::Client(time) if time.nseconds > NSECONDS_MAX);
+    ensure([change.atime, change.mtime].iter().all(is_time), Nfsstat3::INVAL)?;
+    ensure(change.size.is_none_or(|size| i64::try_from(size).is_ok()), Nfsstat3::INVAL)?;
+    ensure(change.size.is_none_or(|size| size <= store.bounds().file_size), Nfsstat3::FBIG)
 }
 
 /// WRITE's arguments.
@@ -87,10 +98,12 @@ pub(super) fn commit<S: Store>(
     let file = resolve(store, by, file, Procedure::Commit, out)?;
     // A count of zero is all from the offset on.
     let end = if count == 0 { u64::MAX } else { offset.saturating_add(count.into()) };
-    let result = is_file(&file.attributes)
-        .and_then(|()| ensure(by.who.may_write_data(&file.attributes), Nfsstat3::ACCES))
-        .and_then(|()| store.commit(&file.node, offset..end, by.server.server));
+    // Whoever wrote may have lost the right to since: COMMIT needs none (3.3.21).
+    let result = is_file(&file.attributes).and_then(|()| store.commit(&file.node, offset..end, by.server.server));
     let wcc = wcc(store, &file);
     let result = result.map(|()| CommitOk { file: wcc, verf: by.server.write_verifier });
     finish(out, &Reply::Commit(with(result, wcc)))
 }
+
+/// Most nanoseconds that are not a second.
+const NSECONDS_MAX: u32 = 999_999_999;

@@ -1,7 +1,6 @@
 //! Names that calls carry: any bytes but NUL and the slash, 255 at most.
 //!
-//! The RFC leaves the errors open. Here an empty name is INVAL (as Ganesha answers) and one with a NUL or a slash ACCES (the
-//! RFC's word for a name that the server does not like).
+//! An empty name and one with a NUL or a slash are ACCES: the RFC's word for both (3.2), and Linux's for the first.
 
 use crate::store::Outcome;
 use midas_nfs::nfs3::Nfsstat3;
@@ -20,7 +19,7 @@ pub(super) enum Name<'a> {
 impl<'a> Name<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Outcome<Self> {
         match bytes {
-            b"" => Err(Nfsstat3::INVAL),
+            b"" => Err(Nfsstat3::ACCES),
             b"." => Ok(Self::Dot),
             b".." => Ok(Self::DotDot),
             long if long.len() > NAME_MAX => Err(Nfsstat3::NAMETOOLONG),
@@ -50,7 +49,7 @@ mod tests {
     fn names_are_any_bytes_but_nul_and_slash_up_to_255() {
         let long = [b'a'; 256];
         let cases: [(&[u8], Outcome<Name<'_>>); 10] = [
-            (b"", Err(Nfsstat3::INVAL)),
+            (b"", Err(Nfsstat3::ACCES)),
             (b".", Ok(Name::Dot)),
             (b"..", Ok(Name::DotDot)),
             (b"...", Ok(Name::Plain(b"..."))),

@@ -5,7 +5,7 @@
 //! (and truncates it if a size of zero is given), but no other kind of object: ISDIR for a directory, EXIST for the rest.
 
 use super::attributes::{made_by, may_add, may_take_away, newborn, permitted, rest, times_of};
-use super::changing::set;
+use super::changing::{possible, set};
 use super::name::Name;
 use super::{Caller, ensure, finish, is_dir, resolve, wcc, with};
 use crate::store::{Kind, Object, Outcome, Place, Store};
@@ -161,7 +161,9 @@ fn make<S: Store>(
     may_add(by.who, &dir.attributes)?;
     let device = matches!(kind, Kind::Block(_) | Kind::Character(_));
     ensure(!device || by.who.is_root(), Nfsstat3::PERM)?;
-    let new = newborn(by.who, &dir.attributes, kind, wanted);
+    let new = newborn(by.who, &dir.attributes, kind, wanted)?;
+    // A creation that fails leaves nothing behind.
+    possible(store, wanted)?;
     let mut object = store.create(Place { dir: &dir.node, name }, &new)?;
     if let Some(rest) = rest(wanted, kind) {
         set(store, &object, &rest)?;

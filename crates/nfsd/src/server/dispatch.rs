@@ -322,13 +322,16 @@ impl Server {
         }
     }
 
-    /// The handle of the export or of a directory below it.
+    /// The handle of the export or of a directory below it; a path that goes up is none of them.
     fn walk(&self, path: &[u8]) -> Result<Vec<u8>, Nfsstat3> {
         let export = self.export.strip_suffix(b"/").unwrap_or(&self.export);
         let below = path.strip_prefix(export).filter(|rest| rest.is_empty() || rest[0] == b'/');
         let names = below.ok_or(Nfsstat3::NOENT)?.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let root = self.namespace.root(&self.identity).bytes().to_vec();
-        names.take(DEPTH_MOST).try_fold(root, |at, name| self.lookup(&at, name))
+        names.take(DEPTH_MOST).try_fold(root, |at, name| match name {
+            b".." => Err(Nfsstat3::NOENT),
+            name => self.lookup(&at, name),
+        })
     }
 
     fn lookup(&self, dir: &[u8], name: &[u8]) -> Result<Vec<u8>, Nfsstat3> {
