@@ -104,13 +104,9 @@ impl Action {
             Self::Lookup | Self::Remove | Self::Rename => status == Nfsstat3::NOENT,
             Self::Link => [Nfsstat3::EXIST, Nfsstat3::NOENT, Nfsstat3::STALE].contains(&status),
             Self::Mkdir => status == Nfsstat3::EXIST,
-            Self::Getattr
-            | Self::Access
-            | Self::Readlink
-            | Self::Setattr
-            | Self::Read
-            | Self::Write
-            | Self::Commit => status == Nfsstat3::STALE,
+            Self::Getattr | Self::Access | Self::Readlink | Self::Setattr | Self::Read | Self::Write | Self::Commit => {
+                status == Nfsstat3::STALE
+            }
             Self::Readdir | Self::Readdirplus | Self::Create | Self::Null | Self::Fsstat => false,
         }
     }

@@ -150,7 +150,8 @@ impl Canned {
 
     fn answer(&self, call: &[u8], out: &mut Vec<u8>) {
         let head = call.first_chunk::<HEAD>();
-        let word = |at: usize| head.map_or(0, |head| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
+        let word =
+            |at: usize| head.map_or(0, |head| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
         let (program, procedure) = (word(12), word(20));
         match (program, Procedure::from_number(procedure)) {
             (nfs3::PROGRAM, Some(Procedure::Read)) => read(call, out),

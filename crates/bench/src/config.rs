@@ -115,7 +115,10 @@ impl Config {
         }
         let twice = |(index, target): (usize, &Target)| self.targets[..index].iter().any(|t| t.name == target.name);
         if let Some((_, target)) = self.targets.iter().enumerate().find(|(index, target)| twice((*index, target))) {
-            return Err(format!("two targets are called '{}': give each a name, as in NAME=HOST:PORT/PATH", target.name));
+            return Err(format!(
+                "two targets are called '{}': give each a name, as in NAME=HOST:PORT/PATH",
+                target.name
+            ));
         }
         self.cells.iter().try_for_each(|cell| cell.check(self))
     }
@@ -134,7 +137,9 @@ impl Cell {
     fn check(&self, config: &Config) -> Result<(), String> {
         let depth = u64::from(self.pace.depth());
         if depth == 0 || depth * u64::from(config.connections) > UNDER_WAY {
-            return Err(format!("--depth must be at least 1, and --depth x --connections at most {UNDER_WAY}, got {depth}"));
+            return Err(format!(
+                "--depth must be at least 1, and --depth x --connections at most {UNDER_WAY}, got {depth}"
+            ));
         }
         if let Some(rate) = self.pace.rate()
             && !(rate > 0.0 && rate <= RATE)

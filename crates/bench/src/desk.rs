@@ -215,7 +215,8 @@ impl Desk<'_> {
         if !self.source.is_workload() {
             return;
         }
-        if let Reply::Lookup(Ok(LookupOk { object, .. })) | Reply::Create(Ok(CreateOk { object: Some(object), .. })) = reply
+        if let Reply::Lookup(Ok(LookupOk { object, .. })) | Reply::Create(Ok(CreateOk { object: Some(object), .. })) =
+            reply
         {
             self.tree.learn(job.directory, file, Handle::from(*object));
         }

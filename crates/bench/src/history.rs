@@ -219,9 +219,10 @@ fn told<'a>(reply: &Reply<'a>) -> (Option<&'a [u8]>, Option<Fattr3>, Option<Fatt
         Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)) => {
             (ok.object.map(midas_nfs::nfs3::FileHandle::bytes), ok.attributes, ok.dir.after)
         }
-        Reply::Create(Err(failed)) | Reply::Mkdir(Err(failed)) | Reply::Symlink(Err(failed)) | Reply::Mknod(Err(failed)) => {
-            (None, None, failed.attributes.after)
-        }
+        Reply::Create(Err(failed))
+        | Reply::Mkdir(Err(failed))
+        | Reply::Symlink(Err(failed))
+        | Reply::Mknod(Err(failed)) => (None, None, failed.attributes.after),
         Reply::Remove(result) | Reply::Rmdir(result) => {
             (None, None, result.unwrap_or_else(|failed| failed.attributes).after)
         }

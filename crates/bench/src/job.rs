@@ -46,13 +46,9 @@ impl Job {
             Action::Access => Call::Access { object, access: access::ALL },
             Action::Readlink => Call::Readlink { symlink: object },
             Action::Readdir => Call::Readdir { dir, cookie: 0, cookieverf: [0; 8], count: DIR_COUNT },
-            Action::Readdirplus => Call::Readdirplus {
-                dir,
-                cookie: 0,
-                cookieverf: [0; 8],
-                dircount: DIR_COUNT,
-                maxcount: DIR_MAXCOUNT,
-            },
+            Action::Readdirplus => {
+                Call::Readdirplus { dir, cookie: 0, cookieverf: [0; 8], dircount: DIR_COUNT, maxcount: DIR_MAXCOUNT }
+            }
             Action::Create => {
                 let attributes = attributes(FILE_MODE);
                 let how = match self.guarded {

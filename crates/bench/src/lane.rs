@@ -45,7 +45,13 @@ impl Lane {
     }
 
     /// Begins to connect.
-    pub(crate) fn connect(&mut self, address: SocketAddr, registry: &Registry, token: Token, now: Nanos) -> io::Result<()> {
+    pub(crate) fn connect(
+        &mut self,
+        address: SocketAddr,
+        registry: &Registry,
+        token: Token,
+        now: Nanos,
+    ) -> io::Result<()> {
         let mut connection = open(TcpStream::connect(address)?)?;
         registry.register(connection.socket(), token, Interest::READABLE | Interest::WRITABLE)?;
         self.link = Link::Connecting { connection, until: now + CONNECT_PATIENCE };

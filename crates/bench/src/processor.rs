@@ -41,9 +41,7 @@ impl Usage {
     pub(crate) fn since(&self, before: &Self) -> Used {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let per_second = 1.0 / (rustix::param::clock_ticks_per_second().max(1) as f64 * seconds.max(1e-9));
-        let used = |now: Option<u64>, before: Option<u64>| {
-            Some(now?.saturating_sub(before?) as f64 * per_second)
-        };
+        let used = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?) as f64 * per_second);
         let own = used(self.own, before.own);
         let others: Vec<Option<f64>> =
             self.others.iter().zip(&before.others).map(|(now, before)| used(*now, *before)).collect();

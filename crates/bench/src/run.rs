@@ -94,8 +94,7 @@ fn open_all<'a>(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), RunError> {
     for target in &slicer.config.targets {
-        let mut tell =
-            |what: &str, done, total| watch(Event::Names { target: &target.name, what, done, total });
+        let mut tell = |what: &str, done, total| watch(Event::Names { target: &target.name, what, done, total });
         sites.push(Site::open(target, slicer.run, slicer.config, slicer.stop, &mut tell)?);
     }
     Ok(())

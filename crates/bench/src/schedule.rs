@@ -110,7 +110,9 @@ impl Kind {
                 };
                 (*now < *end).then_some(Due { at: (*now * 1e9) as Nanos, request: None })
             }
-            Self::Stream(share) => share.next().map(|request| Due { at: request.at.as_nanos(), request: Some(request) }),
+            Self::Stream(share) => {
+                share.next().map(|request| Due { at: request.at.as_nanos(), request: Some(request) })
+            }
         }
     }
 }

@@ -104,7 +104,8 @@ impl Tally {
     }
 
     fn add_error(&mut self, new: Error) {
-        let same = |old: &&mut Error| (old.procedure, old.kind, old.expected) == (new.procedure, new.kind, new.expected);
+        let same =
+            |old: &&mut Error| (old.procedure, old.kind, old.expected) == (new.procedure, new.kind, new.expected);
         match self.errors.iter_mut().find(same) {
             Some(error) => error.count += new.count,
             None => self.errors.push(new),

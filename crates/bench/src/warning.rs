@@ -40,7 +40,10 @@ fn lost(arm: &ArmReport) -> Option<String> {
 fn history(arm: &ArmReport) -> Option<String> {
     let counts = &arm.counts;
     (counts.history_waits > 0).then(|| {
-        format!("the generator waited {} times ({} us) for the history's file", counts.history_waits, counts.history_waited_us)
+        format!(
+            "the generator waited {} times ({} us) for the history's file",
+            counts.history_waits, counts.history_waited_us
+        )
     })
 }
 
@@ -48,16 +51,18 @@ fn history(arm: &ArmReport) -> Option<String> {
 fn busy(config: &Config, arm: &ArmReport) -> Option<String> {
     let loops = f64::from(config.threads.min(config.connections));
     let most = arm.slices.iter().filter_map(|slice| slice.generator_cpu).fold(0.0, f64::max);
-    (most > BUSY * loops).then(|| {
-        format!("the generator used {most:.2} processors of {loops}: it may be the limit, try more --threads")
-    })
+    (most > BUSY * loops)
+        .then(|| format!("the generator used {most:.2} processors of {loops}: it may be the limit, try more --threads"))
 }
 
+/// A server whose process is not known counts as foreign, if it is on this machine.
 fn foreign(arm: &ArmReport) -> Option<String> {
     let typical = arm.summary.foreign_cpu?.median;
-    (typical > FOREIGN).then(|| {
-        format!("others used {typical:.2} processors meanwhile (servers without --pid are counted as others)")
-    })
+    let (limit, hint) = match arm.summary.server_cpu_us_per_call {
+        Some(_) => (FOREIGN, ""),
+        None => (FOREIGN + 1.0, " (the server too: name its process with --pid)"),
+    };
+    (typical > limit).then(|| format!("others used {typical:.2} processors meanwhile{hint}"))
 }
 
 fn idle(arm: &ArmReport) -> Option<String> {
@@ -66,5 +71,5 @@ fn idle(arm: &ArmReport) -> Option<String> {
 
 /// Share of a processor above which a loop had no time left.
 const BUSY: f64 = 0.95;
-/// More than a remote server's machine, or the server itself, would explain.
-const FOREIGN: f64 = 1.25;
+/// Processors used by others that disturb a measurement.
+const FOREIGN: f64 = 0.25;

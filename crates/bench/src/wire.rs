@@ -85,10 +85,7 @@ mod tests {
             let Ok(Credential::Sys(sys)) = Credential::decode(&call.credential) else { panic!("AUTH_SYS") };
             assert_eq!((sys.stamp, sys.uid, sys.gid), (99, 1001, 7));
             assert_eq!(sys.machinename, &machine.as_bytes()[..machine.len().min(255)]);
-            assert_eq!(
-                nfs3::Call::decode(nfs3::Procedure::Getattr, call.args),
-                Ok(nfs3::Call::Getattr { object })
-            );
+            assert_eq!(nfs3::Call::decode(nfs3::Procedure::Getattr, call.args), Ok(nfs3::Call::Getattr { object }));
         }
     }
 }

@@ -166,7 +166,10 @@ impl Options {
 
     fn targets(&self) -> Result<Vec<Target>, Failure> {
         let text = self.targets.as_ref().or(self.target.as_ref()).ok_or_else(|| {
-            usage("which target? write [NAME=]HOST:PORT[/PATH][?mount=PORT], or --targets with several (see --help)".into())
+            usage(
+                "which target? write [NAME=]HOST:PORT[/PATH][?mount=PORT], or --targets with several (see --help)"
+                    .into(),
+            )
         })?;
         let parts: Vec<&str> = if self.targets.is_some() { text.split(',').collect() } else { vec![text] };
         let mut targets = Vec::new();
@@ -230,7 +233,8 @@ pub(super) fn cores(text: &str) -> Result<Vec<usize>, Failure> {
 
 fn numbers<T: FromStr>(option: &str, text: &str) -> Result<Vec<T>, Failure> {
     let number = |part: &str| {
-        part.parse().map_err(|_| usage(format!("{option} takes numbers separated by commas, got '{}'", text.escape_debug())))
+        part.parse()
+            .map_err(|_| usage(format!("{option} takes numbers separated by commas, got '{}'", text.escape_debug())))
     };
     text.split(',').map(number).collect()
 }

@@ -10,7 +10,8 @@ pub(crate) fn text(report: &Report) -> String {
     let mut text = String::new();
     for cell in &report.cells {
         let _ = writeln!(text, "{}", heading(cell, report));
-        if cell.arms.len() > 1 || report.run.slices > 1 {
+        let accounted = cell.arms.iter().any(|arm| arm.summary.server_cpu_us_per_call.is_some());
+        if cell.arms.len() > 1 || report.run.slices > 1 || accounted {
             text += &comparison(cell);
             text.push('\n');
         }
@@ -36,8 +37,18 @@ fn heading(cell: &CellReport, report: &Report) -> String {
 }
 
 fn comparison(cell: &CellReport) -> String {
-    let mut table =
-        Table::new(&["target", "answers/s", "min..max", "iqr", "p50 us", "p99 us", "ratio", "min..max", "cpu us/call", "foreign"]);
+    let mut table = Table::new(&[
+        "target",
+        "answers/s",
+        "min..max",
+        "iqr",
+        "p50 us",
+        "p99 us",
+        "ratio",
+        "min..max",
+        "cpu us/call",
+        "foreign",
+    ]);
     for arm in &cell.arms {
         let summary = &arm.summary;
         let rate = summary.answered_per_second;
@@ -103,8 +114,7 @@ fn details(arm: &ArmReport, named: bool) -> String {
 
 fn latency(name: &str, latency: &Latency) -> Vec<String> {
     let mut cells = vec![name.to_owned(), latency.calls.to_string()];
-    let figures =
-        [latency.mean_us, latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us];
+    let figures = [latency.mean_us, latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us];
     cells.extend(figures.map(|figure| format!("{figure:.1}")));
     cells
 }
