@@ -412,6 +412,15 @@ fn servers_over_one_namespace_give_the_same_and_other_salts_give_stale_handles()
 }
 
 #[test]
+fn a_namespace_in_memory_starts_anew_but_for_the_handle_of_its_root() {
+    let [old, new] = [0, 1].map(|_| World::memory(Limits::default()));
+    let [file, other] = [&old, &new].map(|world| world.by(ROOT).file(&world.root(), "f", Sattr3::default()));
+    assert_eq!(old.root(), new.root());
+    assert_eq!(new.by(ROOT).attributes(&file), Err(Nfsstat3::STALE));
+    assert!(new.by(ROOT).attributes(&other).is_ok());
+}
+
+#[test]
 fn nobody_is_who_calls_without_a_credential() {
     use midas_nfs::rpc::{AuthSys, Credential};
     assert_eq!(User::of(&Credential::None), user(65_534));
