@@ -1,5 +1,6 @@
 //! A blocking client: one connection, one call at a time. For set-up, tools and tests, where clarity counts and speed does not.
 
+use crate::dial::{Source, dial};
 use midas_nfs::nfs3::{self, FileHandle};
 use midas_nfs::record::{self, Records, Step, TooLong};
 use midas_nfs::rpc::{self, AuthSys, OpaqueAuth, Refusal, flavor};
@@ -61,7 +62,7 @@ pub struct Mount {
 impl Client {
     /// Connects; every later wait is bounded by `patience` too.
     pub fn connect(address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+        let stream = dial(address, Source::Reserved, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
