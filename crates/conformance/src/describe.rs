@@ -216,7 +216,7 @@ impl Teller<'_> {
     }
 
     fn pathconf(&mut self, ok: &PathconfOk) {
-        self.line.add("linkmax", ok.linkmax.to_string());
+        self.line.add("several links", (ok.linkmax > 1).to_string());
         self.line.add("name_max", ok.name_max.to_string());
         let flags = [
             (ok.no_trunc, "no_trunc"),

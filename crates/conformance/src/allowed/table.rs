@@ -61,15 +61,6 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "Ganesha tells nobody which paths it has, ours says what is wrong with one",
     },
     Allowed {
-        steps: &["limits of names", "limits of names, asked of a directory", "limits of names, asked of a file"],
-        fact: "linkmax",
-        theirs: &["8"],
-        ours: &["2147483647", "32000"],
-        kind: Choice,
-        section: "3.3.20",
-        reason: "a limit of the server",
-    },
-    Allowed {
         steps: &["COMMIT of a symbolic link"],
         fact: "status",
         theirs: &["SERVERFAULT"],
