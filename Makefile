@@ -73,9 +73,10 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: ## Time a decision, a lookup and the simulator, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator and the wire, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
+	@scripts/bench-wire
 
 .PHONY: fuzz
 fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)

@@ -110,14 +110,19 @@ impl<'a> Site<'a> {
             true => lookup(&mut pipe, self.export, name.as_bytes())?,
             false => self.tree.root,
         };
-        let mut removed = 0;
-        clear(&mut pipe, root, 0, &mut |count| {
-            removed += count;
+        let (mut removed, place) = (0, DirOp { dir: self.export.borrow(), name: name.as_bytes() });
+        let mut count = |names| {
+            removed += names;
             tell("removing", removed, 0);
-        })?;
-        let place = DirOp { dir: self.export.borrow(), name: name.as_bytes() };
-        pipe.one(&Call::Rmdir { object: place }, |reply| ok(reply, &[Nfsstat3::NOENT]))
-            .map_err(|error| format!("RMDIR of {name}: {error}"))
+        };
+        for _ in 0..TRIES {
+            if clear(&mut pipe, root, 0, &mut count)? && rmdir(&mut pipe, place)? {
+                return Ok(());
+            }
+            // Calls that were under way when their connections ended may still be executed.
+            std::thread::sleep(RETRY);
+        }
+        Err(format!("RMDIR of {name}: {}", Nfsstat3::NOTEMPTY))
     }
 }
 
@@ -231,18 +236,20 @@ impl Filling<'_, '_, '_> {
     }
 }
 
-/// Empties a directory: lists from the start, removes what was listed, until nothing is listed.
-fn clear(pipe: &mut Pipe<'_>, dir: Handle, depth: u32, tell: &mut dyn FnMut(usize)) -> Result<(), String> {
+/// Empties a directory: lists from the start, removes what was listed, until nothing is listed. Whether it is empty: someone
+/// may have made more meanwhile.
+fn clear(pipe: &mut Pipe<'_>, dir: Handle, depth: u32, tell: &mut dyn FnMut(usize)) -> Result<bool, String> {
     loop {
         let (names, eof) = list(pipe, dir)?;
-        let place = |name: &'_ Vec<u8>| name.first() == Some(&DIRECTORY);
+        let place = |number: usize| DirOp { dir: dir.borrow(), name: &names[number] };
+        let is_directory = |number: usize| names[number].first() == Some(&DIRECTORY);
         let mut full = Vec::new();
         let call = |number: usize, put: &mut dyn FnMut(&Call<'_>)| {
-            let object = DirOp { dir: dir.borrow(), name: &names[number] };
-            put(&if place(&names[number]) { Call::Rmdir { object } } else { Call::Remove { object } });
+            let object = place(number);
+            put(&if is_directory(number) { Call::Rmdir { object } } else { Call::Remove { object } });
         };
         let reply = |number: usize, reply: &Reply<'_>| match reply.status() {
-            Nfsstat3::NOTEMPTY | Nfsstat3::EXIST if place(&names[number]) => {
+            Nfsstat3::NOTEMPTY | Nfsstat3::EXIST if is_directory(number) => {
                 full.push(number);
                 Ok(())
             }
@@ -255,15 +262,22 @@ fn clear(pipe: &mut Pipe<'_>, dir: Handle, depth: u32, tell: &mut dyn FnMut(usiz
         }
         for number in full {
             let inner = lookup(pipe, dir, &names[number])?;
-            clear(pipe, inner, depth + 1, tell)?;
-            let object = DirOp { dir: dir.borrow(), name: &names[number] };
-            pipe.one(&Call::Rmdir { object }, |reply| ok(reply, &[Nfsstat3::NOENT]))
-                .map_err(|error| format!("RMDIR: {error}"))?;
+            if !(clear(pipe, inner, depth + 1, tell)? && rmdir(pipe, place(number))?) {
+                return Ok(false);
+            }
         }
         if eof || names.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
     }
+}
+
+/// Removes a directory; whether it was empty.
+fn rmdir(pipe: &mut Pipe<'_>, object: DirOp<'_>) -> Result<bool, String> {
+    pipe.one(&Call::Rmdir { object }, |reply| match reply.status() {
+        Nfsstat3::NOTEMPTY | Nfsstat3::EXIST => Ok(false),
+        _ => ok(reply, &[Nfsstat3::NOENT]).map(|()| true).map_err(|error| format!("RMDIR: {error}")),
+    })
 }
 
 /// Names of a directory from its start, so many that removing them is worth while; whether these are all.
@@ -314,3 +328,6 @@ const LIST_COUNT: u32 = 32 << 10;
 const LIST_NAMES: usize = 65_536;
 /// The run's directory, its directories, and those that MKDIR made in them.
 const DEPTH: u32 = 2;
+/// How often, and after which pause, a directory that is not empty is emptied again.
+const TRIES: u32 = 50;
+const RETRY: Duration = Duration::from_millis(100);

@@ -55,10 +55,14 @@ fn busy(config: &Config, arm: &ArmReport) -> Option<String> {
         .then(|| format!("the generator used {most:.2} processors of {loops}: it may be the limit, try more --threads"))
 }
 
+/// A server whose process is not known counts as foreign, if it is on this machine.
 fn foreign(arm: &ArmReport) -> Option<String> {
     let typical = arm.summary.foreign_cpu?.median;
-    (typical > FOREIGN)
-        .then(|| format!("others used {typical:.2} processors meanwhile (servers without --pid are counted as others)"))
+    let (limit, hint) = match arm.summary.server_cpu_us_per_call {
+        Some(_) => (FOREIGN, ""),
+        None => (FOREIGN + 1.0, " (the server too: name its process with --pid)"),
+    };
+    (typical > limit).then(|| format!("others used {typical:.2} processors meanwhile{hint}"))
 }
 
 fn idle(arm: &ArmReport) -> Option<String> {
@@ -67,5 +71,5 @@ fn idle(arm: &ArmReport) -> Option<String> {
 
 /// Share of a processor above which a loop had no time left.
 const BUSY: f64 = 0.95;
-/// More than a remote server's machine, or the server itself, would explain.
-const FOREIGN: f64 = 1.25;
+/// Processors used by others that disturb a measurement.
+const FOREIGN: f64 = 0.25;

@@ -10,7 +10,7 @@ use support::{midas, rows, text};
 
 /// What was typed, and what its one line must name.
 const IMPOSSIBLE: [(&str, &str); 43] = [
-    ("frob", "possible: sim"),
+    ("frob", "possible: bench, sim"),
     ("sim frob", "possible: list, run, compare"),
     ("sim run --bogus", "unexpected argument '--bogus'"),
     ("sim run --servers 0", "1..1024"),

@@ -10,7 +10,8 @@ pub(crate) fn text(report: &Report) -> String {
     let mut text = String::new();
     for cell in &report.cells {
         let _ = writeln!(text, "{}", heading(cell, report));
-        if cell.arms.len() > 1 || report.run.slices > 1 {
+        let accounted = cell.arms.iter().any(|arm| arm.summary.server_cpu_us_per_call.is_some());
+        if cell.arms.len() > 1 || report.run.slices > 1 || accounted {
             text += &comparison(cell);
             text.push('\n');
         }

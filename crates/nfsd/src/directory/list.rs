@@ -1,9 +1,10 @@
 //! Listing a real directory: the kernel's own cookies, which its file systems keep good while others create and remove.
 
 use super::errors::told;
+use super::open::for_reading;
 use crate::store::Outcome;
 use midas_nfs::nfs3::{Entry, Nfsstat3};
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat, seek};
+use rustix::fs::{RawDir, SeekFrom, seek};
 use std::os::fd::BorrowedFd;
 
 /// Shows the names after a cookie while `visit` says true; true if none is left. `root` is the number of the export's root if
@@ -14,7 +15,7 @@ pub(super) fn list(
     root: Option<u64>,
     visit: &mut dyn FnMut(&Entry<'_>) -> bool,
 ) -> Outcome<bool> {
-    let fd = told(openat(dir, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
+    let fd = for_reading(dir)?;
     if cookie != 0 {
         seek(&fd, SeekFrom::Start(cookie)).map_err(|_| Nfsstat3::BAD_COOKIE)?;
     }

@@ -18,7 +18,7 @@ use crate::store::{Bounds, Kind, New, Object, Outcome, Place, Room, Store, Write
 use errors::told;
 use identity::{Finder, Identity};
 use midas_nfs::nfs3::{Entry, Fattr3, FileHandle, Nfsstat3, Nfstime3, Sattr3, SetTime, Specdata3, StableHow};
-use open::{Stat, above, look, own_path, reopen, stat};
+use open::{Stat, above, for_reading, for_writing, look, own_path, stat};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat,
     fdatasync, fstatvfs, fsync, ftruncate, linkat, makedev, mkdirat, mknodat, openat, readlinkat, renameat, symlinkat,
@@ -196,7 +196,7 @@ impl Store for Directory {
         if offset >= size || count == 0 {
             return Ok(offset >= size);
         }
-        let fd = reopen(file.fd.as_fd(), OFlags::RDONLY)?;
+        let fd = for_reading(file.fd.as_fd())?;
         let start = out.len();
         out.resize(start + count, 0);
         let mut filled = start;
@@ -273,7 +273,7 @@ impl Store for Directory {
     fn set(&mut self, object: &Node, change: &Sattr3) -> Outcome<()> {
         let fd = object.fd.as_fd();
         if let Some(size) = change.size {
-            told(ftruncate(reopen(fd, OFlags::WRONLY)?, size))?;
+            told(ftruncate(for_writing(fd)?, size))?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             let (owner, group) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
@@ -290,7 +290,7 @@ impl Store for Directory {
     }
 
     fn write(&mut self, file: &Node, write: &Write<'_>) -> Outcome<StableHow> {
-        let fd = reopen(file.fd.as_fd(), OFlags::WRONLY)?;
+        let fd = for_writing(file.fd.as_fd())?;
         let mut done = 0;
         while done < write.data.len() {
             match rustix::io::pwrite(&fd, &write.data[done..], write.offset + done as u64) {
@@ -309,7 +309,7 @@ impl Store for Directory {
     }
 
     fn commit(&mut self, file: &Node, _range: Range<u64>, _server: u16) -> Outcome<()> {
-        told(fsync(reopen(file.fd.as_fd(), OFlags::WRONLY)?))
+        told(fsync(for_writing(file.fd.as_fd())?))
     }
 }
 

@@ -84,10 +84,22 @@ pub(super) fn above(dir: BorrowedFd<'_>) -> Outcome<OwnedFd> {
     told(openat(dir, c"..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// Opens an object that is open as a path for reading or writing. Only for regular files and directories: others may block
-/// or do things when they are opened.
-pub(super) fn reopen(object: BorrowedFd<'_>, flags: OFlags) -> Outcome<OwnedFd> {
-    told(rustix::fs::open(own_path(object), flags | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()))
+/// Opens what is open as a path for reading. Only for regular files and directories: others may block or do things when they
+/// are opened. Times of access stay as they are, where the file is ours or we are root.
+pub(super) fn for_reading(object: BorrowedFd<'_>) -> Outcome<OwnedFd> {
+    match reopen(object, OFlags::RDONLY | OFlags::NOATIME) {
+        Err(Errno::PERM) => told(reopen(object, OFlags::RDONLY)),
+        other => told(other),
+    }
+}
+
+/// Opens a regular file that is open as a path for writing.
+pub(super) fn for_writing(object: BorrowedFd<'_>) -> Outcome<OwnedFd> {
+    told(reopen(object, OFlags::WRONLY))
+}
+
+fn reopen(object: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(own_path(object), flags | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }
 
 /// A path that leads to an open object and nowhere else.

@@ -377,7 +377,7 @@ pub(super) fn write_verifier(server: u16) -> [u8; 8] {
 }
 
 /// Machine names of clients that never use a stamp twice.
-const UNIQUE: &[u8] = b"midas-bench";
+const UNIQUE: &[u8] = b"midas-bench-";
 /// Mounts that DUMP tells of.
 const MOUNTS_MOST: usize = 1024;
 /// Names in a path that is mounted.

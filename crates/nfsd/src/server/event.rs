@@ -5,7 +5,7 @@
 
 use super::dispatch::{Asker, Origin, Server, Taken};
 use super::fault::Fault;
-use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow};
+use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Scratch};
 use mio::net::{TcpListener, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -40,6 +40,7 @@ pub(super) struct Loop {
     peers: Slab<Peer>,
     generation: u32,
     buffers: Buffers,
+    scratch: Scratch,
     budget: Budget,
     bounds: Bounds,
     /// Peers that have more to be read, in turn.
@@ -111,6 +112,7 @@ impl Loop {
             peers: Slab::new(),
             generation: 0,
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             budget: Budget::new(bounds.unfinished),
             bounds,
             ready: Vec::new(),
@@ -211,7 +213,8 @@ impl Loop {
         let (origin, waiting, last) = (peer.origin, &mut peer.waiting, &mut peer.last);
         peer.heard = now;
         let server = &mut self.server;
-        peer.connection.receive(&mut self.buffers, |record, out| {
+        peer.connection.output(&mut self.buffers);
+        peer.connection.receive(&mut self.scratch, |record, out| {
             let before = out.len();
             match server.take(now, &origin, record, out) {
                 Taken::Answered => *last |= spoil(server.fault, out, before),
