@@ -56,5 +56,5 @@ fn target(endpoint: &Endpoint) -> Target {
 }
 
 fn told(differences: &[&Difference]) -> String {
-    differences.iter().map(|difference| format!("{difference}\n")).collect()
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
