@@ -32,7 +32,7 @@ pub fn begin(address: SocketAddr, source: Source) -> io::Result<TcpStream> {
         for _ in RESERVED_FIRST..=RESERVED_LAST {
             match begin_from(Some(next_reserved()), address) {
                 Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
-                Err(Errno::ACCESS) => break,
+                Err(Errno::ACCESS | Errno::PERM) => break,
                 result => return Ok(result?),
             }
         }
@@ -61,7 +61,7 @@ fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<TcpStream, Errno
 fn finished(socket: &TcpStream, patience: Duration) -> Result<(), Errno> {
     let limit = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
     let mut watched = [PollFd::new(socket, PollFlags::OUT)];
-    match poll(&mut watched, Some(&limit))? {
+    match rustix::io::retry_on_intr(|| poll(&mut watched, Some(&limit)))? {
         0 => Err(Errno::TIMEDOUT),
         _ => sockopt::socket_error(socket)?,
     }
