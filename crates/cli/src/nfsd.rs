@@ -7,9 +7,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Run embedded NFSv3 servers over one namespace, for tests and demos
 ///
@@ -42,8 +43,8 @@ pub(crate) struct Options {
     #[arg(long, default_value = "none", value_name = "TIMES")]
     service: String,
     /// Calls that a server works on at once, where they take time
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    workers: u16,
+    #[arg(long, default_value = "1")]
+    workers: NonZeroUsize,
     /// Seed of random service times
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -57,7 +58,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 16_384)]
     connections: usize,
     /// Megabytes of file data that the namespace in memory takes
-    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     data: u64,
     /// End when standard input ends, so that servers do not outlive the script that started them
     #[arg(long)]
@@ -94,9 +95,11 @@ impl Options {
             obey(&nfsd, &format!("fault {server} {fault}")).map_err(Failure::Usage)?;
         }
         self.say_ready(&nfsd)?;
+        let nfsd = Arc::new(nfsd);
+        watch(&nfsd);
         let stdin = std::io::stdin();
-        for line in stdin.lock().lines().map_while(Result::ok) {
-            match obey(&nfsd, line.trim()) {
+        for line in stdin.lock().split(b'\n').map_while(Result::ok) {
+            match obey(&nfsd, String::from_utf8_lossy(&line).trim()) {
                 Ok(Next::Go) => {}
                 Ok(Next::Quit) => return Ok(()),
                 Err(why) => eprintln!("midas: {why}"),
@@ -104,7 +107,10 @@ impl Options {
         }
         match self.until_eof {
             true => Ok(()),
-            false => nfsd.wait().map_err(|error| Failure::Broken(error.to_string())),
+            false => loop {
+                // Commands can come no more; `watch` ends the process when a server is dead.
+                std::thread::park();
+            },
         }
     }
 
@@ -126,7 +132,7 @@ impl Options {
             portmap: self.portmap,
             export: self.export.clone(),
             service: ServiceTimes::parse(&self.service, self.seed).map_err(Failure::Usage)?,
-            workers: self.workers.into(),
+            workers: self.workers,
             bounds: Bounds { connections: self.connections, ..Bounds::default() },
             truth: self.truth,
         })
@@ -147,6 +153,21 @@ impl Options {
         };
         say(&line).map_err(|error| Failure::Broken(error.to_string()))
     }
+}
+
+/// A server that died must not go unnoticed: its port would refuse and the process would live on.
+fn watch(nfsd: &Arc<Nfsd>) {
+    let nfsd = Arc::downgrade(nfsd);
+    std::thread::spawn(move || {
+        while let Some(nfsd) = nfsd.upgrade() {
+            if let Some(server) = nfsd.dead() {
+                eprintln!("midas: server {server} has died");
+                std::process::exit(1);
+            }
+            drop(nfsd);
+            std::thread::sleep(WATCH);
+        }
+    });
 }
 
 enum Next {
@@ -176,7 +197,10 @@ fn tell(nfsd: &Nfsd, server: &str, command: Command) -> Result<(), String> {
     let servers = match server {
         "all" => 0..nfsd.addresses().len(),
         number => {
-            let number = number.parse().map_err(|_| format!("'{number}' is no server: a number from 0, or all"))?;
+            let number: usize = number
+                .parse::<u16>()
+                .map(usize::from)
+                .map_err(|_| format!("'{number}' is no server: a number from 0, or all"))?;
             number..number + 1
         }
     };
@@ -197,7 +221,7 @@ fn truth(seen: &Seen) -> serde_json::Value {
             .collect();
         json!({ "calls": named, "queue": queue.length(), "queue_longest": queue.longest, "queue_area_s": queue.area })
     }).collect();
-    json!({ "at_s": seen.at.as_secs_f64(), "servers": servers, "doubles": seen.doubles })
+    json!({ "at_s": seen.at.as_secs_f64(), "servers": servers, "doubles": seen.doubles, "uncompared": seen.uncompared })
 }
 
 fn say(line: &str) -> std::io::Result<()> {
@@ -205,6 +229,9 @@ fn say(line: &str) -> std::io::Result<()> {
     writeln!(out, "{line}")?;
     out.flush()
 }
+
+/// How often the servers are looked at.
+const WATCH: Duration = Duration::from_millis(200);
 
 /// Ten thousand connections need as many descriptors; what the system allows at most is taken.
 fn raise_file_limit() {

@@ -30,7 +30,11 @@ impl User {
     pub fn of(credential: &Credential<'_>) -> Self {
         match credential {
             Credential::None => Self::NOBODY,
-            Credential::Sys(sys) => Self::new(sys.uid, sys.gid, sys.gids()),
+            // The number that chown takes for "leave it" is nobody's.
+            Credential::Sys(sys) => {
+                let known = |id: u32| if id == u32::MAX { NOBODY } else { id };
+                Self::new(known(sys.uid), known(sys.gid), sys.gids())
+            }
         }
     }
 

@@ -36,6 +36,7 @@ pub(super) fn set<S: Store>(store: &mut S, object: &Object<S::Node>, change: &Sa
 pub(super) fn possible<S: Store>(store: &S, change: &Sattr3) -> Outcome<()> {
     let is_time = |time: &SetTime| !matches!(time, SetTime::Client(time) if time.nseconds > NSECONDS_MAX);
     ensure([change.atime, change.mtime].iter().all(is_time), Nfsstat3::INVAL)?;
+    ensure(change.uid != Some(NO_ID) && change.gid != Some(NO_ID), Nfsstat3::INVAL)?;
     ensure(change.size.is_none_or(|size| i64::try_from(size).is_ok()), Nfsstat3::INVAL)?;
     ensure(change.size.is_none_or(|size| size <= store.bounds().file_size), Nfsstat3::FBIG)
 }
@@ -105,5 +106,7 @@ pub(super) fn commit<S: Store>(
     finish(out, &Reply::Commit(with(result, wcc)))
 }
 
+/// chown's word for leaving an owner as it is: nobody's number.
+const NO_ID: u32 = u32::MAX;
 /// Most nanoseconds that are not a second.
 const NSECONDS_MAX: u32 = 999_999_999;

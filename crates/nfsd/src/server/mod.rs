@@ -22,6 +22,7 @@ use mio::{Poll, Waker};
 use std::hash::RandomState;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -39,7 +40,7 @@ pub struct Config {
     /// How long calls take.
     pub service: ServiceTimes,
     /// Calls that one server works on at once, where they take any time.
-    pub workers: usize,
+    pub workers: NonZeroUsize,
     /// What one server takes at most.
     pub bounds: Bounds,
     /// Whether the truth is kept: it costs a lock a call.
@@ -53,7 +54,7 @@ impl Default for Config {
             portmap: None,
             export: "/".to_owned(),
             service: ServiceTimes::none(),
-            workers: 1,
+            workers: NonZeroUsize::MIN,
             bounds: Bounds::default(),
             truth: false,
         }
@@ -83,15 +84,16 @@ impl Nfsd {
             let listener = TcpListener::bind(*listen).map_err(|error| at(*listen, &error))?;
             let address = listener.local_addr()?;
             let portmap = config.portmap.filter(|_| number == 0).map(doors_of_portmap).transpose()?;
+            let mapper = portmap.as_ref().map(|(tcp, _)| tcp.local_addr()).transpose()?;
             let server = number as u16;
             let identity = Identity { server, write_verifier: write_verifier(server), salt: 0 };
             let parts = Parts {
                 identity,
                 namespace: Arc::clone(namespace),
                 export: config.export.clone().into_bytes(),
-                mappings: mappings(address, config.portmap),
+                mappings: mappings(address, mapper),
                 service: config.service.clone(),
-                workers: config.workers,
+                workers: config.workers.get(),
                 truth: truth.clone(),
                 machines: machines.clone(),
             };
@@ -126,14 +128,9 @@ impl Nfsd {
         self.truth.as_deref()
     }
 
-    /// Waits until every server has ended by itself, which they do only on an error or [`Command::Stop`].
-    pub fn wait(mut self) -> io::Result<()> {
-        for server in &mut self.running {
-            if let Some(thread) = server.thread.take() {
-                thread.join().map_err(|_| io::Error::other("a server's thread panicked"))??;
-            }
-        }
-        Ok(())
+    /// A server whose thread has ended, which none should by itself.
+    pub fn dead(&self) -> Option<usize> {
+        self.running.iter().position(|server| server.thread.as_ref().is_none_or(JoinHandle::is_finished))
     }
 }
 

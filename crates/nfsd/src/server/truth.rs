@@ -23,6 +23,7 @@ struct Inner {
     forgotten: u64,
     seen: HashMap<Mark, u32>,
     doubles: u64,
+    uncompared: u64,
     queues: Vec<Queue>,
 }
 
@@ -76,6 +77,8 @@ pub struct Seen {
     pub forgotten: u64,
     /// Calls that change something and were executed again.
     pub doubles: u64,
+    /// Calls that change something and came when no more could be remembered: compared only with those that were.
+    pub uncompared: u64,
     /// Queues by server.
     pub queues: Vec<Queue>,
 }
@@ -92,7 +95,10 @@ impl Truth {
         call.at = now.saturating_duration_since(self.start);
         let mut inner = self.lock();
         inner.calls[usize::from(call.server)][call.procedure as usize] += 1;
-        if unique && !call.procedure.idempotent() && inner.seen.len() < SEEN_MOST {
+        let changes = unique && !call.procedure.idempotent();
+        if changes && inner.seen.len() >= SEEN_MOST && !inner.seen.contains_key(&call.mark) {
+            inner.uncompared += 1;
+        } else if changes {
             let times = inner.seen.entry(call.mark).or_insert(0);
             *times += 1;
             inner.doubles += u64::from(*times > 1);
@@ -123,6 +129,7 @@ impl Truth {
             executed: inner.executed.iter().copied().collect(),
             forgotten: inner.forgotten,
             doubles: inner.doubles,
+            uncompared: inner.uncompared,
             queues: inner.queues.clone(),
         }
     }

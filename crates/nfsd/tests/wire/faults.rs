@@ -4,7 +4,7 @@ use crate::support::{PATIENCE, Raw, client, getattr, handle, nfs, plain, start};
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use midas_nfs::rpc;
-use midas_nfsd::{Command, Config, Fault, Nfsd, ServiceTimes};
+use midas_nfsd::{Bounds, Command, Config, Fault, Nfsd, ServiceTimes};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -202,4 +202,64 @@ fn the_truth_knows_the_length_of_the_queue_and_the_order_of_execution() {
     let area = seen.queues[0].area;
     assert!((0.9..1.6).contains(&area), "{area}");
     assert_eq!(seen.executed.len(), 10);
+}
+
+#[test]
+fn c1_a_write_sent_again_while_it_waits_is_executed_once() {
+    let (nfsd, addresses) = servers(1);
+    let (mut setup, root) = client(addresses[0]);
+    let place = DirOp { dir: handle(&root), name: b"file" };
+    let made = setup.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
+    let Reply::Create(Ok(made)) = made else { panic!("{made:?}") };
+    let file = made.object.unwrap().bytes().to_vec();
+    let body = |xid, data| {
+        nfs(xid, &Call::Write { file: handle(&file), offset: 0, count: 4, stable: StableHow::FileSync, data })
+    };
+    nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
+    let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
+    first.send(&body(7, b"old!"));
+    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 1);
+    second.send(&body(7, b"old!"));
+    second.send(&body(8, b"new!"));
+    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    nfsd.command(0, Command::Fault(Fault::None)).unwrap();
+    let xids = [second.receive(), second.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    assert_eq!(xids, [7, 8]);
+    assert_eq!(nfsd.truth().unwrap().look(Instant::now()).calls[0][Procedure::Write as usize], 2);
+}
+
+#[test]
+fn c1_thousands_of_copies_of_one_call_do_not_use_up_a_clients_share() {
+    let bounds = Bounds { calls: 64, ..Bounds::default() };
+    let (nfsd, address) = start(&Config { bounds, truth: true, ..Config::default() });
+    let (_, root) = client(address);
+    nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
+    let mut raw = Raw::connect(address);
+    for _ in 0..2000 {
+        raw.send(&create(7, &root, b"once"));
+    }
+    raw.send(&getattr(8, &root));
+    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    nfsd.command(0, Command::Fault(Fault::None)).unwrap();
+    let xids = [raw.receive(), raw.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    assert_eq!(xids, [7, 8]);
+    raw.alive();
+}
+
+#[test]
+fn a_hanging_server_answers_nothing_at_all_and_one_that_is_down_executes_nothing() {
+    let (nfsd, addresses) = servers(1);
+    let (_, root) = client(addresses[0]);
+    nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
+    let mut raw = Raw::connect(addresses[0]);
+    raw.send(&nfs(1, &Call::Null));
+    raw.send(&create(2, &root, b"never"));
+    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    nfsd.command(0, Command::Fault(Fault::Down)).unwrap();
+    assert!(raw.closed());
+    nfsd.command(0, Command::Fault(Fault::None)).unwrap();
+    until(|| std::net::TcpStream::connect(addresses[0]).is_ok());
+    let (mut client, root) = client(addresses[0]);
+    let what = DirOp { dir: handle(&root), name: b"never" };
+    assert_eq!(client.nfs(&Call::Lookup { what }).unwrap().status(), Nfsstat3::NOENT);
 }

@@ -1,12 +1,13 @@
 //! B: RPC over TCP.
 
-use crate::support::{Raw, call, client, getattr, nfs, plain, start};
+use crate::support::{Raw, call, client, getattr, handle, nfs, plain, start};
 use midas_nfs::nfs3::{self, DirOp, Procedure, Reply};
 use midas_nfs::record::mark;
 use midas_nfs::rpc::{self, AuthStat, OpaqueAuth, Refusal, flavor};
 use midas_nfsd::{Bounds, Command, Config, Fault, ServiceTimes};
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::num::NonZeroUsize;
 
 fn attributes(answer: &[u8]) -> Reply<'_> {
     let reply = rpc::Reply::decode(answer).unwrap();
@@ -39,7 +40,7 @@ fn b1_a_sender_of_one_byte_at_a_time_is_served_and_holds_up_nobody() {
     let mut raw = Raw::connect(address);
     for byte in mark(body.len()).iter().chain(&body) {
         raw.0.write_all(&[*byte]).unwrap();
-        let call = nfs3::Call::Getattr { object: crate::support::handle(&root) };
+        let call = nfs3::Call::Getattr { object: handle(&root) };
         assert!(matches!(other.nfs(&call).unwrap(), Reply::Getattr(Ok(_))));
     }
     assert!(matches!(attributes(&raw.receive()), Reply::Getattr(Ok(_))));
@@ -62,11 +63,11 @@ fn b1_a_record_over_the_cap_ends_its_connection_alone() {
 #[test]
 fn b2_answers_in_another_order_carry_their_calls_xids() {
     let service = ServiceTimes::parse("getattr=const:200ms,lookup=const:1ms", 1).unwrap();
-    let (_nfsd, address) = start(&Config { service, workers: 2, ..Config::default() });
+    let (_nfsd, address) = start(&Config { service, workers: NonZeroUsize::new(2).unwrap(), ..Config::default() });
     let (_, root) = client(address);
     let mut raw = Raw::connect(address);
     raw.send(&getattr(0xdead_0001, &root));
-    let what = DirOp { dir: crate::support::handle(&root), name: b"nothing" };
+    let what = DirOp { dir: handle(&root), name: b"nothing" };
     raw.send(&nfs(0xbeef_0002, &nfs3::Call::Lookup { what }));
     let xids = [raw.receive(), raw.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
     assert_eq!(xids, [0xbeef_0002, 0xdead_0001]);
@@ -187,7 +188,8 @@ fn b5_ten_thousand_calls_in_flight_on_one_connection_are_all_answered() {
 fn b5_a_client_over_its_bound_is_read_later_and_never_refused() {
     let service = ServiceTimes::parse("const:100us", 1).unwrap();
     let bounds = Bounds { calls: 16, ..Bounds::default() };
-    let (_nfsd, address) = start(&Config { service, workers: 4, bounds, ..Config::default() });
+    let (_nfsd, address) =
+        start(&Config { service, workers: NonZeroUsize::new(4).unwrap(), bounds, ..Config::default() });
     let (_, root) = client(address);
     all_answered(&mut Raw::connect(address), &root, 10_000, || {});
 }
@@ -199,4 +201,87 @@ fn b5_a_client_that_does_not_read_is_not_read_and_loses_nothing() {
     let (_, root) = client(address);
     // More answers than the sockets' buffers hold, before the first is read.
     all_answered(&mut Raw::connect(address), &root, 100_000, || {});
+}
+
+/// A new file in the root.
+fn file(client: &mut midas_net::Client, root: &[u8]) -> Vec<u8> {
+    let place = DirOp { dir: handle(root), name: b"file" };
+    let how = nfs3::CreateHow::Unchecked(nfs3::Sattr3::default());
+    match client.nfs(&nfs3::Call::Create { place, how }).unwrap() {
+        Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
+        failed => panic!("{failed:?}"),
+    }
+}
+
+#[test]
+fn b1_many_large_records_at_once_take_turns_for_the_memory_and_all_are_answered() {
+    let bounds = Bounds { unfinished: 3 << 20, ..Bounds::default() };
+    let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
+    let (mut setup, root) = client(address);
+    let file = file(&mut setup, &root);
+    let data = vec![7; 1 << 20];
+    let stable = nfs3::StableHow::Unstable;
+    let body = nfs(5, &nfs3::Call::Write { file: handle(&file), offset: 0, count: 1 << 20, stable, data: &data });
+    let mut raws: Vec<Raw> = (0..60).map(|_| Raw::connect(address)).collect();
+    std::thread::scope(|scope| {
+        // Half of each first, so that every connection holds the beginning of a record.
+        for raw in &mut raws {
+            let body = &body;
+            scope.spawn(move || {
+                raw.0.write_all(&mark(body.len())).unwrap();
+                raw.0.write_all(&body[..body.len() / 2]).unwrap();
+                raw.0.write_all(&body[body.len() / 2..]).unwrap();
+                let answer = raw.receive();
+                let results = rpc::Reply::decode(&answer).unwrap().results.unwrap();
+                assert!(matches!(Reply::decode(Procedure::Write, results).unwrap(), Reply::Write(Ok(_))));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_its_answers_and_is_let_go() {
+    let (_nfsd, address) = plain();
+    let (_, root) = client(address);
+    for calls in [0, 1, 50] {
+        let mut raw = Raw::connect(address);
+        for xid in 0..calls {
+            raw.send(&getattr(xid, &root));
+        }
+        raw.0.write_all(&mark(100)[..3]).unwrap();
+        raw.0.shutdown(std::net::Shutdown::Write).unwrap();
+        for _ in 0..calls {
+            assert!(matches!(attributes(&raw.receive()), Reply::Getattr(Ok(_))));
+        }
+        assert!(raw.closed());
+    }
+}
+
+#[test]
+fn b5_large_answers_that_are_not_read_stop_the_reading_within_a_batch() {
+    let bounds = Bounds { unread: 1 << 20, ..Bounds::default() };
+    let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
+    let (mut setup, root) = client(address);
+    let file = file(&mut setup, &root);
+    let (data, stable) = (vec![7; 64 << 10], nfs3::StableHow::Unstable);
+    setup.nfs(&nfs3::Call::Write { file: handle(&file), offset: 0, count: 64 << 10, stable, data: &data }).unwrap();
+    let mut raw = Raw::connect(address);
+    let mut out = Vec::new();
+    for xid in 0..1000 {
+        let body = nfs(xid, &nfs3::Call::Read { file: handle(&file), offset: 0, count: 64 << 10 });
+        out.extend_from_slice(&mark(body.len()));
+        out.extend_from_slice(&body);
+    }
+    raw.0.write_all(&out).unwrap();
+    // Others are served meanwhile, and every answer comes when it is read.
+    Raw::connect(address).alive();
+    for xid in 0..1000 {
+        let answer = raw.receive();
+        let reply = rpc::Reply::decode(&answer).unwrap();
+        assert_eq!(reply.xid, xid);
+        let Reply::Read(Ok(read)) = Reply::decode(Procedure::Read, reply.results.unwrap()).unwrap() else {
+            panic!("it can be read")
+        };
+        assert_eq!(read.data.len(), 64 << 10);
+    }
 }
