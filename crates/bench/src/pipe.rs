@@ -71,7 +71,7 @@ impl<'a> Pipe<'a> {
                 let number = done + self.waiting.len();
                 call(number, &mut |call| self.put(call));
             }
-            self.stream.write_all(&self.output).map_err(silent)?;
+            self.stream.write_all(&self.output).map_err(|error| silent(&error))?;
             self.output.clear();
             self.replies(first, |index, answer| reply(done + index, answer))?;
             done += self.waiting.len();
@@ -126,7 +126,7 @@ impl<'a> Pipe<'a> {
     fn read(&mut self) -> Result<(), String> {
         let held = self.input.len();
         self.input.resize(held + CHUNK, 0);
-        let read = self.stream.read(&mut self.input[held..]).map_err(silent)?;
+        let read = self.stream.read(&mut self.input[held..]).map_err(|error| silent(&error))?;
         self.input.truncate(held + read);
         match read {
             0 => Err("the server closed the connection".to_owned()),
@@ -161,7 +161,7 @@ pub(crate) fn handle_of(reply: &Reply<'_>) -> Result<Option<Handle>, String> {
     Err(reply.status().to_string())
 }
 
-fn silent(error: io::Error) -> String {
+fn silent(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
         _ => error.to_string(),

@@ -148,11 +148,11 @@ fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellRep
         })
         .collect();
     let first = slices[0].clone();
-    let arms = samples.iter().zip(slices).zip(&config.targets).enumerate();
-    let arm = |(index, ((samples, slices), target)): (usize, ((&Vec<Sample>, Vec<SliceReport>), &crate::Target))| {
-        let ratio = (index > 0).then(|| ratio(&slices, &first));
-        arm_report(&target.name, samples, slices, ratio)
-    };
+    let mut arms = Vec::new();
+    for ((samples, slices), target) in samples.iter().zip(slices).zip(&config.targets) {
+        let ratio = (!arms.is_empty()).then(|| ratio(&slices, &first));
+        arms.push(arm_report(&target.name, samples, slices, ratio));
+    }
     CellReport {
         load: cell.load.to_string(),
         mode: match cell.pace {
@@ -161,13 +161,15 @@ fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellRep
         },
         depth: cell.pace.depth(),
         rate: cell.pace.rate(),
-        arms: arms.map(arm).collect(),
+        arms,
     }
 }
 
 fn arm_report(target: &str, samples: &[Sample], slices: Vec<SliceReport>, ratio: Option<Ratio>) -> ArmReport {
     let mut all = Tally::new();
-    samples.iter().for_each(|sample| all.merge(&sample.tally));
+    for sample in samples {
+        all.merge(&sample.tally);
+    }
     let procedure = |(procedure, histogram): (midas_nfs::nfs3::Procedure, &_)| ProcedureReport {
         procedure: procedure.name(),
         latency: Latency::of(histogram),
@@ -179,7 +181,7 @@ fn arm_report(target: &str, samples: &[Sample], slices: Vec<SliceReport>, ratio:
         procedures: all.latencies().map(procedure).collect(),
         errors: all.errors.iter().map(ErrorReport::of).collect(),
         counts: CountReport::of(&all),
-        send_delay: all.send_delay.as_deref().map(Latency::of),
+        send_delay: all.send_delay.as_ref().map(Latency::of),
         slices,
     }
 }

@@ -272,12 +272,11 @@ impl Loop<'_> {
     fn reconnect(&mut self, index: usize, now: Nanos) {
         let (address, lane) = (self.worker.address, &mut self.worker.lanes[index]);
         let failed = match lane.link {
-            Link::Up(_) => false,
             Link::Connecting { until, .. } => until <= now,
             Link::Down { until } if until <= now => {
                 lane.connect(address, self.poll.registry(), Token(index), now).is_err()
             }
-            Link::Down { .. } => false,
+            Link::Up(_) | Link::Down { .. } => false,
         };
         if failed {
             self.worker.desk.tally.counts.connect_failures += 1;

@@ -118,7 +118,9 @@ impl Files {
         let moved = self.nodes.get_mut(&dir).ok_or(Nfsstat3::STALE)?.names.remove(from.name).ok_or(Nfsstat3::NOENT)?;
         self.change(dir);
         let replaced = self.change(target).names.insert(to.name.to_vec(), moved);
-        replaced.into_iter().for_each(|replaced| self.forget(replaced));
+        if let Some(replaced) = replaced {
+            self.forget(replaced);
+        }
         Ok(())
     }
 
