@@ -73,12 +73,18 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: ## Time a decision, a lookup and the simulator, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator and the wire, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
+	@scripts/bench-wire
+
+.PHONY: fuzz
+fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
+	@scripts/fuzz
 
 .PHONY: soak
-soak: build ## Run long simulations: every workload and policy, 32 seeds
+soak: build ## Run long simulations (every workload and policy, 32 seeds) and the wire's properties on 20 times the values
+	PROPTEST_CASES=20000 cargo test --release -p midas-nfs --test property --test differential
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 

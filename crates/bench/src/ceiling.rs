@@ -3,7 +3,7 @@
 //! It has no file system: every name exists, every change succeeds, and replies are as long as a real server's. Nothing that
 //! keeps a promise can be faster with these parts, so a server is measured against it.
 
-use midas_net::{Budget, Buffers, Connection, Flow};
+use midas_net::{Budget, Buffers, Connection, Flow, Scratch};
 use midas_nfs::mount::{self, Mounted};
 use midas_nfs::nfs3::{
     self, AccessOk, CommitOk, CreateOk, Entry, EntryPlus, Fattr3, FileHandle, FsinfoOk, FsstatOk, Ftype3, LinkDone,
@@ -26,6 +26,7 @@ pub struct Ceiling {
     poll: Poll,
     canned: Canned,
     buffers: Buffers,
+    scratch: Scratch,
     budget: Budget,
     /// By token; a connection that ended leaves its place to the next.
     clients: Vec<Option<Connection>>,
@@ -44,6 +45,7 @@ impl Ceiling {
             poll,
             canned: Canned::new(),
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             budget: Budget::new(MEMORY),
             clients: Vec::new(),
             unread: Vec::new(),
@@ -105,10 +107,11 @@ impl Ceiling {
     /// One read, all answers, one write.
     fn serve(&mut self, index: usize) {
         let Some(connection) = self.clients.get_mut(index).and_then(Option::as_mut) else { return };
+        connection.output(&mut self.buffers);
         // A client that does not read its answers is not read either.
         let flow = match connection.unsent() > UNSENT {
             true => Ok(Flow::Drained),
-            false => connection.receive(&mut self.buffers, |record, out| self.canned.answer(record, out)),
+            false => connection.receive(&mut self.scratch, |record, out| self.canned.answer(record, out)),
         };
         let was_full = connection.unsent() > UNSENT;
         let sent = connection.flush(&mut self.buffers);

@@ -4,9 +4,11 @@
 
 use crate::tree::Handle;
 use crate::wire::{Mark, Template};
+use midas_net::{Source, dial};
 use midas_nfs::nfs3::{Call, Procedure, Reply};
 use midas_nfs::record::{Records, Step};
 use midas_nfs::rpc;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +37,7 @@ impl<'a> Pipe<'a> {
         uid: u32,
         patience: Duration,
     ) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+        let stream = dial(address, Source::Reserved, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -47,7 +49,8 @@ impl<'a> Pipe<'a> {
             template,
             stamps,
             uid,
-            xid: stamps.load(Ordering::Relaxed),
+            // A server's duplicate request cache outlives a connection: no two may count from the same number.
+            xid: RandomState::new().hash_one(address) as u32,
             waiting: Vec::new(),
         })
     }

@@ -54,7 +54,7 @@ pub fn run(config: &Config, stop: &AtomicBool, watch: &mut dyn FnMut(Event<'_>))
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let unique = mix(started.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
     let id = format!("{:010x}", unique & 0xff_ffff_ffff);
-    let machine = format!("midas-{id}");
+    let machine = format!("midas-bench-{id}");
     let shared = Run {
         template: Template::new(&machine, config.gid),
         id,

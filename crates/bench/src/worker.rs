@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::lane::{Lane, Link};
 use crate::schedule::{Due, Part, Schedule};
 use crate::tally::Tally;
-use midas_net::{Alarm, Buffers, Ended, Flow};
+use midas_net::{Alarm, Buffers, Ended, Flow, Scratch, Source};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) schedule: Schedule,
     pub(crate) part: Part,
-    pub(crate) address: SocketAddr,
+    /// Where to connect again, and from which ports.
+    pub(crate) address: (SocketAddr, Source),
     pub(crate) clock: Clock,
     pub(crate) timeout: Nanos,
     /// Calls that may wait here because they cannot be sent yet.
@@ -47,6 +48,7 @@ impl Worker<'_> {
             poll,
             alarm,
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             waiting: 0,
             turn: 0,
             tended: 0,
@@ -71,6 +73,7 @@ struct Loop<'a> {
     poll: Poll,
     alarm: Alarm,
     buffers: Buffers,
+    scratch: Scratch,
     /// Calls in all backlogs.
     waiting: usize,
     /// The lane whose turn it is to take a call of nobody in particular.
@@ -191,7 +194,8 @@ impl Loop<'_> {
         let before = backlog.len();
         // All of a batch was there when it was read: one look at the clock, after the read.
         let mut now = 0;
-        let result = connection.receive(&mut self.buffers, |record, out| {
+        connection.output(&mut self.buffers);
+        let result = connection.receive(&mut self.scratch, |record, out| {
             if now == 0 {
                 now = clock.now();
             }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod failure;
+mod nfsd;
 mod progress;
 mod sim;
 
@@ -24,12 +25,14 @@ enum Command {
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
+    Nfsd(nfsd::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

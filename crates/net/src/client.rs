@@ -1,11 +1,13 @@
 //! A blocking client: one connection, one call at a time. For set-up, tools and tests, where clarity counts and speed does not.
 
+use crate::dial::{Source, dial};
 use midas_nfs::nfs3::{self, FileHandle};
 use midas_nfs::record::{self, Records, Step, TooLong};
 use midas_nfs::rpc::{self, AuthSys, OpaqueAuth, Refusal, flavor};
 use midas_nfs::xdr::Malformed;
 use midas_nfs::{mount, nfs3::Nfsstat3};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -60,7 +62,7 @@ pub struct Mount {
 impl Client {
     /// Connects; every later wait is bounded by `patience` too.
     pub fn connect(address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+        let stream = dial(address, Source::Reserved, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -71,7 +73,9 @@ impl Client {
             output: Vec::new(),
             reply: Vec::new(),
             credential: caller.encode(0, b"midas"),
-            xid: 0,
+            // A server's duplicate request cache outlives a connection: two that count from the same number would be taken
+            // for one client that repeats itself.
+            xid: RandomState::new().hash_one(address) as u32,
         })
     }
 
@@ -131,6 +135,13 @@ impl Client {
         }
         let reply = rpc::Reply::decode(&self.reply).map_err(ClientError::Malformed)?;
         reply.results.map_err(ClientError::Refused)
+    }
+
+    /// Sends bytes as they are and gives the next record that comes: for what `call` would never send.
+    pub fn exchange(&mut self, bytes: &[u8]) -> Result<&[u8], ClientError> {
+        self.stream.write_all(bytes)?;
+        self.read_record()?;
+        Ok(&self.reply)
     }
 
     fn read_record(&mut self) -> Result<(), ClientError> {

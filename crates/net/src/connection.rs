@@ -4,7 +4,7 @@
 //! whole yet is kept, and it grows with what came, never with what was claimed. Writing: whatever a batch appends to
 //! [`Connection::output`] leaves with one write.
 
-use crate::{Budget, Buffers};
+use crate::{Budget, Buffers, Scratch};
 use midas_nfs::record::{Records, Step, TooLong};
 use mio::net::TcpStream;
 use std::fmt;
@@ -82,43 +82,36 @@ impl Connection {
         &mut self.socket
     }
 
-    /// Reads once and hands every whole record to `each`, with the output to append answers to.
-    pub fn receive(&mut self, buffers: &mut Buffers, mut each: impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
+    /// Reads once and hands every whole record to `each`, with [`Connection::output`] to append answers to: take that before.
+    pub fn receive(&mut self, scratch: &mut Scratch, mut each: impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
         if !self.reserve() {
             return Ok(Flow::Waiting);
         }
-        self.output(buffers);
         match self.partial.is_empty() {
-            true => self.receive_fresh(buffers, &mut each),
-            false => self.receive_on(buffers, &mut each),
+            true => self.receive_fresh(&mut scratch.0, &mut each),
+            false => self.receive_on(&mut each),
         }
     }
 
     /// Nothing is kept from before: records lie in the scratch buffer.
-    fn receive_fresh(
-        &mut self,
-        buffers: &mut Buffers,
-        each: &mut impl FnMut(&[u8], &mut Vec<u8>),
-    ) -> Result<Flow, Ended> {
+    fn receive_fresh(&mut self, scratch: &mut [u8], each: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
         // With the budget used up, what one read may leave behind stays small.
-        let room = if self.budget.left() > 0 { buffers.scratch.len() } else { FREE };
-        let Some(read) = read(&mut self.socket, &mut buffers.scratch[..room])? else {
+        let room = if self.budget.left() > 0 { scratch.len() } else { FREE };
+        let Some(read) = read(&mut self.socket, &mut scratch[..room])? else {
             return Ok(Flow::Drained);
         };
-        let input = &buffers.scratch[..read];
+        let input = &scratch[..read];
         let (used, needed) = split(&mut self.records, input, &mut self.output, each)?;
         if used < read {
-            let mut partial = buffers.take();
-            partial.extend_from_slice(&buffers.scratch[used..read]);
-            self.partial = partial;
+            self.partial.extend_from_slice(&scratch[used..read]);
         }
         self.needed = needed;
-        self.settle(buffers);
+        self.settle();
         Ok(if read == room { Flow::More } else { Flow::Drained })
     }
 
     /// A record has begun: read behind it.
-    fn receive_on(&mut self, buffers: &mut Buffers, each: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
+    fn receive_on(&mut self, each: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
         let held = self.partial.len();
         let room = self.needed.saturating_sub(held).clamp(READ_LEAST, READ_MOST);
         self.partial.resize(held + room, 0);
@@ -132,7 +125,7 @@ impl Connection {
             self.partial.drain(..used);
             self.needed = needed;
         }
-        self.settle(buffers);
+        self.settle();
         Ok(if read == room { Flow::More } else { Flow::Drained })
     }
 
@@ -150,10 +143,11 @@ impl Connection {
     }
 
     /// Accounts for what is held now, and gives back what is not.
-    fn settle(&mut self, buffers: &mut Buffers) {
+    fn settle(&mut self) {
         let held = self.partial.len() + self.records.held();
         if held == 0 {
-            buffers.give(std::mem::take(&mut self.partial));
+            // An idle connection holds no memory.
+            self.partial = Vec::new();
         }
         if held <= FREE {
             self.budget.release(std::mem::take(&mut self.reserved));

@@ -9,9 +9,11 @@ mod budget;
 mod buffers;
 mod client;
 mod connection;
+mod dial;
 
 pub use alarm::Alarm;
 pub use budget::Budget;
-pub use buffers::Buffers;
+pub use buffers::{Buffers, Scratch};
 pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow};
+pub use dial::{Source, begin, dial};

@@ -3,6 +3,7 @@
 
 use crate::xdr::{Malformed, Reader, put};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -86,7 +87,7 @@ impl<'a> Call<'a> {
             Self::Getaddr { program, version, netid, exact } => {
                 let found =
                     find(known, *program, *version, *exact).filter(|_| matches!(*netid, b"" | b"tcp" | b"tcp6"));
-                let address = found.map(|mapping| universal(mapping.address, local));
+                let address = found.map(|mapping| universal(reachable(mapping.address, local)));
                 put::opaque(out, address.unwrap_or_default().as_bytes());
             }
             Self::Dump => dump(out, version, known, local),
@@ -121,8 +122,9 @@ fn dump(out: &mut Vec<u8>, version: u32, known: &[Mapping], local: IpAddr) {
             put::u32(out, IPPROTO_TCP);
             put::u32(out, mapping.address.port().into());
         } else {
-            put::opaque(out, netid(mapping.address));
-            put::opaque(out, universal(mapping.address, local).as_bytes());
+            let address = reachable(mapping.address, local);
+            put::opaque(out, netid(address));
+            put::opaque(out, universal(address).as_bytes());
             put::opaque(out, b"superuser");
         }
     }
@@ -136,11 +138,17 @@ fn netid(address: SocketAddr) -> &'static [u8] {
     }
 }
 
-/// RFC 5665: the address, then the port's two bytes in decimal.
-fn universal(address: SocketAddr, local: IpAddr) -> alloc::string::String {
+/// Where the client can reach what listens there. An IPv4 client of a socket for both families came in at a mapped address,
+/// which it could not read itself.
+fn reachable(address: SocketAddr, local: IpAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { local } else { address.ip() };
+    SocketAddr::new(ip.to_canonical(), address.port())
+}
+
+/// RFC 5665: the address, then the port's two bytes in decimal.
+fn universal(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
-    format!("{ip}.{high}.{low}")
+    format!("{}.{high}.{low}", address.ip())
 }
 
 const IPPROTO_TCP: u32 = 6;

@@ -113,7 +113,7 @@ impl Records {
                 }
             };
             let (here, after) = rest.split_at(missing.min(rest.len()));
-            self.joined.extend_from_slice(here);
+            self.take(here);
             rest = after;
             self.fragment = Some((missing - here.len(), last)).filter(|(missing, _)| *missing > 0);
             if self.fragment.is_some() {
@@ -124,6 +124,16 @@ impl Records {
                 return Ok(Step::Record { body: &self.joined, consumed: input.len() - rest.len() });
             }
         }
+    }
+
+    /// Appends to the record. Room grows by doubling, so that small pieces cost little, but never over the limit.
+    fn take(&mut self, bytes: &[u8]) {
+        let (length, room) = (self.joined.len(), self.joined.capacity());
+        let needed = length + bytes.len();
+        if needed > room {
+            self.joined.reserve_exact(needed.max(2 * room).min(self.limit) - length);
+        }
+        self.joined.extend_from_slice(bytes);
     }
 
     fn within(&self, claimed: usize) -> Result<(), TooLong> {

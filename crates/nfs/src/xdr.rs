@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Takes items off the front of a message. An error leaves the reader where it was before the item.
+/// Takes items off the front of a message. An error of one of its methods leaves the reader where it was before the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -61,8 +61,9 @@ impl<'a> Reader<'a> {
 
     /// An optional item: a boolean, and the item if it was true.
     pub fn option<T>(&mut self, item: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+        let before = *self;
         match self.bool()? {
-            true => item(self).map(Some),
+            true => item(self).map(Some).inspect_err(|_| *self = before),
             false => Ok(None),
         }
     }
@@ -167,6 +168,10 @@ mod tests {
             assert_eq!(reader.opaque(8), Err(error));
             assert_eq!(reader.rest(), bytes);
         }
+        let cut = [0, 0, 0, 1, 9];
+        let mut reader = Reader::new(&cut);
+        assert_eq!(reader.option(Reader::u32), Err(Malformed::Short));
+        assert_eq!(reader.rest(), cut);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod nfsd;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -126,7 +126,8 @@ fn walk(directory: &Path, prefix: &str, paths: &mut Vec<String>) {
 }
 
 const OWN_DIRECTORY: &str = "crates/cli/tests/tidy/";
-const NOT_OURS: [&str; 3] = [".git", "target", "out"];
+/// What git keeps, what is built or found, and the fuzzer's inputs, which are no text.
+const NOT_OURS: [&str; 7] = [".git", "target", "out", "fuzz/target", "fuzz/artifacts", "fuzz/coverage", "fuzz/corpus"];
 
 #[test]
 fn the_walk_finds_the_repository() {

@@ -81,8 +81,8 @@ procedures! {
 }
 
 impl Procedure {
-    /// Whether executing it twice may give another result than executing it once: what a server must answer from its
-    /// duplicate request cache.
+    /// Whether executing it twice is the same as executing it once. What is not idempotent must be answered from the
+    /// server's duplicate request cache when it comes again.
     pub const fn idempotent(self) -> bool {
         match self {
             Self::Setattr

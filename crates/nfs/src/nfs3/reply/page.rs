@@ -130,6 +130,8 @@ pub struct Page {
     entries: usize,
     dir_left: usize,
     left: usize,
+    /// Not even a page without entries fits.
+    cramped: bool,
 }
 
 impl Page {
@@ -145,11 +147,13 @@ impl Page {
 
     fn new(dircount: u32, maxcount: u32, dir_attributes: &PostOpAttr) -> Self {
         let head = 4 + dir_attributes.map_or(0, |_| crate::nfs3::Fattr3::SIZE) + size_of::<Verifier>();
+        let left = (maxcount as usize).checked_sub(head + END);
         Self {
             list: Vec::new(),
             entries: 0,
             dir_left: dircount as usize,
-            left: (maxcount as usize).saturating_sub(head + END),
+            left: left.unwrap_or(0),
+            cramped: left.is_none(),
         }
     }
 
@@ -188,7 +192,13 @@ impl Page {
         fits
     }
 
-    /// Entries so far. None at all, with the directory not at its end, is TOOSMALL: a client would ask for ever.
+    /// Whether the answer is TOOSMALL instead: there is more, but nothing fits, so that a client would ask for ever; or not
+    /// even a page without entries keeps to the client's limit.
+    pub const fn too_small(&self, eof: bool) -> bool {
+        self.cramped || self.entries == 0 && !eof
+    }
+
+    /// Entries so far. None at all, with the directory not at its end, is TOOSMALL.
     pub const fn entries(&self) -> usize {
         self.entries
     }

@@ -1,0 +1,74 @@
+//! A running `midas nfsd` of its own process, ended with its value or with this process.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+use midas_lab::Endpoint;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+pub(crate) struct Nfsd {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    pub(crate) addresses: Vec<SocketAddr>,
+    export: String,
+}
+
+impl Nfsd {
+    /// Starts the servers with these arguments, on free ports unless they say otherwise; returns when they listen.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midas"));
+        command.args(["nfsd", "--json", "--until-eof"]).args(arguments);
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut nfsd = Self { child, stdin, stdout, addresses: Vec::new(), export: String::new() };
+        let ready = nfsd.line();
+        let servers = ready["servers"].as_array().expect("the ready line names the servers");
+        nfsd.addresses = servers.iter().map(|server| server.as_str().unwrap().parse().unwrap()).collect();
+        ready["export"].as_str().unwrap().clone_into(&mut nfsd.export);
+        nfsd
+    }
+
+    /// One line of JSON that the servers say.
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("standard output can be read");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: '{line}'"))
+    }
+
+    /// A line for its standard input.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().expect("it is piped"), "{line}").expect("it listens");
+    }
+
+    /// For clients of one server.
+    pub(crate) fn endpoint(&self, server: usize) -> Endpoint {
+        let SocketAddr::V4(address) = self.addresses[server] else { panic!("tests use IPv4") };
+        let path = if self.export == "/" { String::new() } else { self.export.clone() };
+        Endpoint { address: *address.ip(), nfs_port: address.port(), mount_port: address.port(), path }
+    }
+
+    /// Resident memory now and at its highest, in bytes.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).expect("the kernel tells it");
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+        };
+        (field("VmRSS:"), field("VmHWM:"))
+    }
+}
+
+impl Drop for Nfsd {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // It ends with its input; killing it makes sure.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}

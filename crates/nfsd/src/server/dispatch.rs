@@ -1,0 +1,384 @@
+//! What a server does with a record: refuse it, answer it at once, or let it wait for a worker. No sockets here.
+
+use super::fault::Fault;
+use super::replay::{Known, Replays, Verdict};
+use super::service::ServiceTimes;
+use super::station::Station;
+use super::truth::{Executed, Mark, Truth};
+use crate::{Identity, Namespace, User};
+use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
+use midas_nfs::portmap::{self, Mapping};
+use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};
+use midas_nfs::{mount, record};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// One server: its queue, its memory of answers, and what is wrong with it.
+pub(super) struct Server {
+    pub(super) identity: Identity,
+    pub(super) station: Station<Job>,
+    pub(super) fault: Fault,
+    pub(super) truth: Option<Arc<Truth>>,
+    namespace: Arc<Namespace>,
+    export: Vec<u8>,
+    mappings: Vec<Mapping>,
+    service: ServiceTimes,
+    replays: Replays<Asker>,
+    mounts: VecDeque<(IpAddr, Vec<u8>)>,
+    machines: RandomState,
+    started: Instant,
+    arrivals: u64,
+}
+
+/// Everything that a server is made of.
+pub(super) struct Parts {
+    pub(super) identity: Identity,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) export: Vec<u8>,
+    pub(super) mappings: Vec<Mapping>,
+    pub(super) service: ServiceTimes,
+    pub(super) workers: usize,
+    pub(super) truth: Option<Arc<Truth>>,
+    pub(super) machines: RandomState,
+}
+
+/// Where an answer goes: a connection, and which of those that had its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asker {
+    pub(super) slot: usize,
+    pub(super) generation: u32,
+}
+
+/// Where a record came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) asker: Asker,
+    pub(super) client: IpAddr,
+    pub(super) local: IpAddr,
+}
+
+/// A call that waits for a worker or its service time.
+#[derive(Debug)]
+pub(super) struct Job {
+    asker: Asker,
+    record: Box<[u8]>,
+    known: Option<Known>,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Its answer was appended.
+    Answered,
+    /// Its answer will come.
+    Queued,
+    /// Nothing that could be answered.
+    Ignored,
+}
+
+impl Server {
+    pub(super) fn new(now: Instant, parts: Parts) -> Self {
+        Self {
+            identity: parts.identity,
+            station: Station::new(now, parts.workers),
+            fault: Fault::None,
+            truth: parts.truth,
+            namespace: parts.namespace,
+            export: parts.export,
+            mappings: parts.mappings,
+            service: parts.service,
+            replays: Replays::new(),
+            mounts: VecDeque::new(),
+            machines: parts.machines,
+            started: now,
+            arrivals: 0,
+        }
+    }
+
+    /// A record came in; an answer that is ready is appended to `out`.
+    pub(super) fn take(&mut self, now: Instant, origin: &Origin, record: &[u8], out: &mut Vec<u8>) -> Taken {
+        let (xid, why) = match rpc::Call::decode(record) {
+            Ok(call) => match self.call(now, origin, record, &call, out) {
+                Ok(taken) => return taken,
+                Err(why) => (call.xid, why),
+            },
+            Err(NotACall::Refuse { xid, why }) => (xid, why),
+            Err(NotACall::Unanswerable) => return Taken::Ignored,
+        };
+        record::put(out, |out| rpc::Reply::refuse(out, xid, why));
+        Taken::Answered
+    }
+
+    fn call(
+        &mut self,
+        now: Instant,
+        origin: &Origin,
+        record: &[u8],
+        call: &rpc::Call<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Taken, Refusal> {
+        let credential = Credential::decode(&call.credential)?;
+        match call.program {
+            nfs3::PROGRAM => return self.nfs(now, origin, record, call, &credential, out),
+            mount::PROGRAM => self.mount(origin, call, out)?,
+            portmap::PROGRAM => self.portmap(origin, call, out)?,
+            _ => return Err(Refusal::ProgUnavail),
+        }
+        Ok(Taken::Answered)
+    }
+
+    /// A datagram to the port mapper: other programs are not there.
+    pub(super) fn take_portmap(&mut self, now: Instant, origin: &Origin, datagram: &[u8], out: &mut Vec<u8>) -> Taken {
+        match rpc::Call::decode(datagram) {
+            Ok(call) if call.program != portmap::PROGRAM => {
+                record::put(out, |out| rpc::Reply::refuse(out, call.xid, Refusal::ProgUnavail));
+                Taken::Answered
+            }
+            Ok(_) | Err(_) => self.take(now, origin, datagram, out),
+        }
+    }
+
+    fn nfs(
+        &mut self,
+        now: Instant,
+        origin: &Origin,
+        record: &[u8],
+        call: &rpc::Call<'_>,
+        credential: &Credential<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Taken, Refusal> {
+        if call.version != nfs3::VERSION {
+            return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
+        }
+        let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+        let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
+        if procedure == Procedure::Null {
+            record::put(out, |out| rpc::Reply::accept(out, call.xid));
+            return Ok(Taken::Answered);
+        }
+        if let Fault::Fail(status) = self.fault {
+            accept(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
+            return Ok(Taken::Answered);
+        }
+        let known = match procedure.idempotent() {
+            true => None,
+            false => match self.replays.begin(origin.client, call.xid, procedure, record, origin.asker) {
+                Verdict::New(known) => Some(known),
+                Verdict::Joined => return Ok(Taken::Queued),
+                Verdict::Done(results) => {
+                    accept(out, call.xid, |out| out.extend_from_slice(results));
+                    return Ok(Taken::Answered);
+                }
+            },
+        };
+        let service = self.demand(procedure);
+        if service.is_zero() && self.station.len() == 0 && !self.hangs(now) {
+            self.execute(now, call.xid, credential, &arguments, known.as_ref(), out);
+            return Ok(Taken::Answered);
+        }
+        let job = Job { asker: origin.asker, record: record.into(), known };
+        self.station.arrive(now, service, record.len(), job);
+        Ok(Taken::Queued)
+    }
+
+    /// How long a call takes; drawn by the call's number, so that one seed is one sequence of service times.
+    fn demand(&mut self, procedure: Procedure) -> Duration {
+        let more = match self.fault {
+            Fault::Slow(more) => more,
+            _ => Duration::ZERO,
+        };
+        self.arrivals += 1;
+        self.service.demand(self.arrivals, procedure) + more
+    }
+
+    /// A call whose time has come: its answer is put into `out`, and who gets it is returned.
+    pub(super) fn finish(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Asker> {
+        let (job, _) = self.station.done(now)?;
+        // Both were decoded when the record came in.
+        let call = rpc::Call::decode(&job.record).ok()?;
+        let credential = Credential::decode(&call.credential).ok()?;
+        let procedure = Procedure::from_number(call.procedure)?;
+        let arguments = nfs3::Call::decode(procedure, call.args).ok()?;
+        let newest = self.execute(now, call.xid, &credential, &arguments, job.known.as_ref(), out);
+        Some(newest.unwrap_or(job.asker))
+    }
+
+    /// Executes and answers; the newest asker where the call was sent again meanwhile.
+    fn execute(
+        &mut self,
+        now: Instant,
+        xid: u32,
+        credential: &Credential<'_>,
+        call: &nfs3::Call<'_>,
+        known: Option<&Known>,
+        out: &mut Vec<u8>,
+    ) -> Option<Asker> {
+        let who = User::of(credential);
+        let begin = record::begin(out);
+        rpc::Reply::accept(out, xid);
+        let results = out.len();
+        let status = self.namespace.execute(&self.identity, &who, call, out);
+        record::end(out, begin);
+        if let Some(truth) = &self.truth {
+            let (mark, unique) = self.mark(credential);
+            let server = self.identity.server;
+            let procedure = call.procedure();
+            truth.executed(now, Executed { at: Duration::ZERO, server, procedure, mark, status }, unique);
+        }
+        known.and_then(|known| self.replays.finish(known, &out[results..]))
+    }
+
+    /// The client's own number for a call, and whether it makes them unique.
+    fn mark(&self, credential: &Credential<'_>) -> (Mark, bool) {
+        match credential {
+            Credential::None => (Mark { machine: 0, stamp: 0 }, false),
+            Credential::Sys(sys) => (
+                Mark { machine: self.machines.hash_one(sys.machinename), stamp: sys.stamp },
+                sys.machinename.starts_with(UNIQUE),
+            ),
+        }
+    }
+
+    /// Whether the server is in a hang now.
+    pub(super) fn hangs(&self, now: Instant) -> bool {
+        match self.fault {
+            Fault::Hang => true,
+            Fault::Stall { hang, every } => self.phase(now, every) < hang,
+            Fault::None
+            | Fault::Slow(_)
+            | Fault::Fail(_)
+            | Fault::Down
+            | Fault::OtherHandles
+            | Fault::WrongXid
+            | Fault::HalfReply => false,
+        }
+    }
+
+    /// When a stall begins or ends next.
+    pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
+        match self.fault {
+            Fault::Stall { hang, every } => {
+                let phase = self.phase(now, every);
+                let turn = if phase < hang { hang } else { every };
+                Some(now + turn.saturating_sub(phase))
+            }
+            _ => None,
+        }
+    }
+
+    fn phase(&self, now: Instant, every: Duration) -> Duration {
+        let since = now.saturating_duration_since(self.started).as_nanos();
+        Duration::from_nanos((since % every.as_nanos().max(1)) as u64)
+    }
+
+    /// A crash and a fresh start: what was not durable is lost, and clients can tell by the verifier.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.station.clear(now);
+        self.replays.clear();
+        self.namespace.crash(self.identity.server);
+        self.identity.write_verifier = write_verifier(self.identity.server);
+    }
+
+    fn mount(&mut self, origin: &Origin, call: &rpc::Call<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if !matches!(call.version, mount::VERSION_OLD | mount::VERSION) {
+            return Err(Refusal::ProgMismatch { low: mount::VERSION_OLD, high: mount::VERSION });
+        }
+        let question = mount::Call::decode(call.version, call.procedure, call.args)
+            .ok_or(Refusal::ProcUnavail)?
+            .map_err(|_| Refusal::GarbageArgs)?;
+        let begin = record::begin(out);
+        rpc::Reply::accept(out, call.xid);
+        match question {
+            mount::Call::Null => {}
+            mount::Call::Mnt(path) => self.mnt(origin, path, out),
+            mount::Call::Dump => {
+                let names: Vec<_> = self.mounts.iter().map(|(client, path)| (client.to_string(), path)).collect();
+                mount::put_dump(out, names.iter().map(|(client, path)| (client.as_bytes(), path.as_slice())));
+            }
+            mount::Call::Umnt(path) => self.mounts.retain(|(client, at)| *client != origin.client || at != path),
+            mount::Call::Umntall => self.mounts.retain(|(client, _)| *client != origin.client),
+            mount::Call::Export => mount::put_exports(out, [(self.export.as_slice(), &[][..])]),
+        }
+        record::end(out, begin);
+        Ok(())
+    }
+
+    fn mnt(&mut self, origin: &Origin, path: &[u8], out: &mut Vec<u8>) {
+        match self.walk(path) {
+            Ok(handle) => {
+                let handle = FileHandle::new(&handle).expect("it came from the namespace");
+                let mounted = mount::Mounted { handle, flavors: vec![flavor::SYS, flavor::NONE] };
+                mount::Mounted::encode(Ok(&mounted), out);
+                let entry = (origin.client, path.to_vec());
+                if !self.mounts.contains(&entry) {
+                    self.mounts.truncate(MOUNTS_MOST - 1);
+                    self.mounts.push_front(entry);
+                }
+            }
+            Err(Nfsstat3(stat)) => mount::Mounted::encode(Err(mount::MountStat(stat)), out),
+        }
+    }
+
+    /// The handle of the export or of a directory below it; a path that goes up is none of them.
+    fn walk(&self, path: &[u8]) -> Result<Vec<u8>, Nfsstat3> {
+        let export = self.export.strip_suffix(b"/").unwrap_or(&self.export);
+        let below = path.strip_prefix(export).filter(|rest| rest.is_empty() || rest[0] == b'/');
+        let names = below.ok_or(Nfsstat3::NOENT)?.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let root = self.namespace.root(&self.identity).bytes().to_vec();
+        names.take(DEPTH_MOST).try_fold(root, |at, name| match name {
+            b".." => Err(Nfsstat3::NOENT),
+            name => self.lookup(&at, name),
+        })
+    }
+
+    fn lookup(&self, dir: &[u8], name: &[u8]) -> Result<Vec<u8>, Nfsstat3> {
+        let dir = FileHandle::new(dir).ok_or(Nfsstat3::BADHANDLE)?;
+        let mut results = Vec::new();
+        let call = nfs3::Call::Lookup { what: DirOp { dir, name } };
+        self.namespace.execute(&self.identity, &User::new(0, 0, &[]), &call, &mut results);
+        match Reply::decode(Procedure::Lookup, &results) {
+            Ok(Reply::Lookup(Ok(found))) if found.attributes.is_some_and(|at| at.ftype == nfs3::Ftype3::Dir) => {
+                Ok(found.object.bytes().to_vec())
+            }
+            Ok(Reply::Lookup(Ok(_))) => Err(Nfsstat3::NOTDIR),
+            Ok(failed) => Err(failed.status()),
+            Err(_) => Err(Nfsstat3::SERVERFAULT),
+        }
+    }
+
+    fn portmap(&self, origin: &Origin, call: &rpc::Call<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let (low, high) = portmap::VERSIONS;
+        if !(low..=high).contains(&call.version) {
+            return Err(Refusal::ProgMismatch { low, high });
+        }
+        let question = portmap::Call::decode(call.version, call.procedure, call.args)
+            .ok_or(Refusal::ProcUnavail)?
+            .map_err(|_| Refusal::GarbageArgs)?;
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32);
+        accept(out, call.xid, |out| question.answer(out, call.version, &self.mappings, origin.local, seconds));
+        Ok(())
+    }
+}
+
+fn accept(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<u8>)) {
+    record::put(out, |out| {
+        rpc::Reply::accept(out, xid);
+        results(out);
+    });
+}
+
+/// Another one at every start, and on every server.
+pub(super) fn write_verifier(server: u16) -> [u8; 8] {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    (nanos << 8 | u64::from(server & 0xff)).to_be_bytes()
+}
+
+/// Machine names of clients that never use a stamp twice.
+const UNIQUE: &[u8] = b"midas-bench-";
+/// Mounts that DUMP tells of.
+const MOUNTS_MOST: usize = 1024;
+/// Names in a path that is mounted.
+const DEPTH_MOST: usize = 512;
