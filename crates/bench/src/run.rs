@@ -4,7 +4,7 @@
 //! alike, and ratios are taken inside of a round. Whatever happens, the work directory is removed again.
 
 use crate::clock::Clock;
-use crate::config::{Cell, Config, Pace};
+use crate::config::{Cell, Config, Load, Pace};
 use crate::error::RunError;
 use crate::history::History;
 use crate::processor::pin;
@@ -134,8 +134,23 @@ fn measure(
             }
         }
         reports.push(cell_report(config, cell, &samples));
+        tidy(config, cell, sites, watch)?;
     }
     Ok(reports)
+}
+
+/// What one cell made must not slow down the next.
+fn tidy(config: &Config, cell: &Cell, sites: &[Site<'_>], watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
+    let leaves = matches!(cell.load, Load::Op(action) if action.leaves_names());
+    if !leaves || config.keep || config.cells.len() == 1 {
+        return Ok(());
+    }
+    for site in sites.iter().filter(|site| site.made) {
+        let target = &site.target.name;
+        let mut tell = |what: &str, done, total| watch(Event::Names { target, what, done, total });
+        site.tidy(&mut tell).map_err(|what| RunError::target(target, format!("between cells: {what}")))?;
+    }
+    Ok(())
 }
 
 fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellReport {
