@@ -6,7 +6,6 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -21,45 +20,27 @@ pub enum Source {
 
 /// Connects within `patience`.
 pub fn dial(address: SocketAddr, source: Source, patience: Duration) -> io::Result<TcpStream> {
-    if source == Source::Any {
-        return TcpStream::connect_timeout(&address, patience);
-    }
-    match from_reserved(|port| dial_from(port, address, patience)) {
-        Some(result) => Ok(result?),
-        None => TcpStream::connect_timeout(&address, patience),
-    }
+    let stream = begin(address, source)?;
+    finished(&stream, patience)?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
-/// Begins to connect: the stream does not block, and becomes writable once it is connected or has failed.
+/// Begins to connect and does not wait: the socket does not block, and can be written once the connection is there.
 pub fn begin(address: SocketAddr, source: Source) -> io::Result<TcpStream> {
-    let reserved = match source {
-        Source::Reserved => from_reserved(|port| begin_from(Some(port), address)),
-        Source::Any => None,
-    };
-    let socket = reserved.unwrap_or_else(|| begin_from(None, address))?;
-    Ok(TcpStream::from(socket))
-}
-
-/// The first reserved port that works; none if none is free or allowed.
-fn from_reserved<T>(mut from: impl FnMut(u16) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
-    for _ in RESERVED_FIRST..=RESERVED_LAST {
-        match from(next_reserved()) {
-            Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
-            Err(Errno::ACCESS) => return None,
-            result => return Some(result),
+    if source == Source::Reserved {
+        for _ in RESERVED_FIRST..=RESERVED_LAST {
+            match begin_from(Some(next_reserved()), address) {
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+                Err(Errno::ACCESS | Errno::PERM) => break,
+                result => return Ok(result?),
+            }
         }
     }
-    None
+    Ok(begin_from(None, address)?)
 }
 
-fn dial_from(port: u16, address: SocketAddr, patience: Duration) -> Result<TcpStream, Errno> {
-    let socket = begin_from(Some(port), address)?;
-    finished(&socket, patience)?;
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    Ok(TcpStream::from(socket))
-}
-
-fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<OwnedFd, Errno> {
+fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<TcpStream, Errno> {
     let (family, any) = match address {
         SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
@@ -71,16 +52,16 @@ fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<OwnedFd, Errno> 
         bind(&socket, &SocketAddr::new(any, port))?;
     }
     match connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error),
     }
 }
 
 /// Waits until a connection is there or has failed.
-fn finished(socket: &OwnedFd, patience: Duration) -> Result<(), Errno> {
+fn finished(socket: &TcpStream, patience: Duration) -> Result<(), Errno> {
     let limit = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
     let mut watched = [PollFd::new(socket, PollFlags::OUT)];
-    match poll(&mut watched, Some(&limit))? {
+    match rustix::io::retry_on_intr(|| poll(&mut watched, Some(&limit)))? {
         0 => Err(Errno::TIMEDOUT),
         _ => sockopt::socket_error(socket)?,
     }
@@ -115,20 +96,6 @@ mod tests {
         }
         let any = dial(address, Source::Any, PATIENCE).unwrap();
         assert!(any.local_addr().unwrap().port() > RESERVED_LAST);
-    }
-
-    #[test]
-    fn a_connection_that_is_begun_is_there_once_it_can_be_written() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let root = rustix::process::geteuid().is_root();
-        for (source, reserved) in [(Source::Reserved, root), (Source::Any, false)] {
-            let socket = OwnedFd::from(begin(address, source).unwrap());
-            finished(&socket, PATIENCE).unwrap();
-            let stream = TcpStream::from(socket);
-            assert_eq!(stream.peer_addr().unwrap(), address);
-            assert_eq!(stream.local_addr().unwrap().port() <= RESERVED_LAST, reserved);
-        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What a server does with a record: refuse it, answer it at once, or let it wait for a worker. No sockets here.
 
 use super::fault::Fault;
-use super::replay::{Known, Replays, Verdict};
 use super::service::ServiceTimes;
 use super::station::Station;
 use super::truth::{Executed, Mark, Truth};
 use crate::{Identity, Namespace, User};
+use midas_net::{Known, Replays, Verdict};
 use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};

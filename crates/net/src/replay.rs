@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 /// Answers that may be asked for again.
 #[derive(Debug)]
-pub(crate) struct Replays<T> {
+pub struct Replays<T> {
     known: HashMap<Known, State<T>>,
     order: VecDeque<Known>,
     checksum: RandomState,
@@ -19,7 +19,7 @@ pub(crate) struct Replays<T> {
 
 /// What makes two records the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Known {
+pub struct Known {
     client: IpAddr,
     xid: u32,
     procedure: Procedure,
@@ -37,7 +37,7 @@ enum State<T> {
 
 /// What to do with a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict<'a> {
+pub enum Verdict<'a> {
     /// It is new: execute it, then tell [`Replays::finish`].
     New(Known),
     /// It runs already, and this asker gets the answer.
@@ -47,19 +47,13 @@ pub(crate) enum Verdict<'a> {
 }
 
 impl<T> Replays<T> {
-    pub(crate) fn new() -> Self {
+    /// An empty cache.
+    pub fn new() -> Self {
         Self { known: HashMap::new(), order: VecDeque::new(), checksum: RandomState::new(), bytes: 0 }
     }
 
     /// A call came in from `asker`.
-    pub(crate) fn begin(
-        &mut self,
-        client: IpAddr,
-        xid: u32,
-        procedure: Procedure,
-        record: &[u8],
-        asker: T,
-    ) -> Verdict<'_> {
+    pub fn begin(&mut self, client: IpAddr, xid: u32, procedure: Procedure, record: &[u8], asker: T) -> Verdict<'_> {
         let known = Known { client, xid, procedure, checksum: self.checksum.hash_one(record) };
         if !self.known.contains_key(&known) {
             self.make_room();
@@ -78,7 +72,7 @@ impl<T> Replays<T> {
     }
 
     /// A call was executed: its results are kept, and its newest asker is who gets them.
-    pub(crate) fn finish(&mut self, known: &Known, results: &[u8]) -> Option<T> {
+    pub fn finish(&mut self, known: &Known, results: &[u8]) -> Option<T> {
         let state = self.known.get_mut(known)?;
         self.bytes += results.len();
         match std::mem::replace(state, State::Done(results.into())) {
@@ -87,8 +81,19 @@ impl<T> Replays<T> {
         }
     }
 
+    /// A call is over whose answer need not be kept: sent again, it may be executed again. Its newest asker.
+    pub fn forget(&mut self, known: &Known) -> Option<T> {
+        match self.known.remove(known)? {
+            State::Running(asker) => Some(asker),
+            State::Done(results) => {
+                self.bytes -= results.len();
+                None
+            }
+        }
+    }
+
     /// All is forgotten: a crash.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::new();
     }
 
@@ -108,6 +113,12 @@ impl<T> Replays<T> {
                 None => {}
             }
         }
+    }
+}
+
+impl<T> Default for Replays<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
