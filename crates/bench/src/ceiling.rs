@@ -3,7 +3,7 @@
 //! It has no file system: every name exists, every change succeeds, and replies are as long as a real server's. Nothing that
 //! keeps a promise can be faster with these parts, so a server is measured against it.
 
-use midas_net::{Budget, Buffers, Connection, Flow, Scratch};
+use midas_net::{Budget, Buffers, Connection, Flow, Go, Scratch};
 use midas_nfs::mount::{self, Mounted};
 use midas_nfs::nfs3::{
     self, AccessOk, CommitOk, CreateOk, Entry, EntryPlus, Fattr3, FileHandle, FsinfoOk, FsstatOk, Ftype3, LinkDone,
@@ -69,7 +69,13 @@ impl Ceiling {
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
-                    Token(index) => self.serve(index),
+                    Token(index) => {
+                        self.serve(index);
+                        // Data and the end of it may come with one event: the end is found by reading on.
+                        if event.is_read_closed() {
+                            self.unread.push(index);
+                        }
+                    }
                 }
             }
             for index in std::mem::take(&mut self.unread) {
@@ -111,7 +117,10 @@ impl Ceiling {
         // A client that does not read its answers is not read either.
         let flow = match connection.unsent() > UNSENT {
             true => Ok(Flow::Drained),
-            false => connection.receive(&mut self.scratch, |record, out| self.canned.answer(record, out)),
+            false => connection.receive(&mut self.scratch, |record, out| {
+                self.canned.answer(record, out);
+                if out.len() > UNSENT { Go::Break(()) } else { Go::Continue(()) }
+            }),
         };
         let was_full = connection.unsent() > UNSENT;
         let sent = connection.flush(&mut self.buffers);

@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::lane::{Lane, Link};
 use crate::schedule::{Due, Part, Schedule};
 use crate::tally::Tally;
-use midas_net::{Alarm, Buffers, Ended, Flow, Scratch, Source};
+use midas_net::{Alarm, Buffers, Ended, Flow, Go, Scratch, Source};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
 use std::net::SocketAddr;
@@ -115,7 +115,13 @@ impl Loop<'_> {
             for event in &events {
                 match self.worker.lanes.get(event.token().0) {
                     None => self.alarm.rang(),
-                    Some(_) => self.ready(event.token().0, event.is_readable(), event.is_writable()),
+                    Some(_) => {
+                        self.ready(event.token().0, event.is_readable(), event.is_writable());
+                        // Data and the end of it may come with one event: the end is found by reading on.
+                        if event.is_read_closed() {
+                            self.unread.push(event.token().0);
+                        }
+                    }
                 }
             }
             self.read_on();
@@ -201,6 +207,7 @@ impl Loop<'_> {
             }
             desk.reply(slots, *number, record, now);
             desk.refill(slots, backlog, *number, now, out);
+            Go::Continue(())
         });
         self.waiting -= before - backlog.len();
         if let Ok(Flow::More | Flow::Waiting) = result {

@@ -16,6 +16,6 @@ pub use alarm::Alarm;
 pub use budget::Budget;
 pub use buffers::{Buffers, Scratch};
 pub use client::{Caller, Client, ClientError, Mount};
-pub use connection::{Connection, Ended, Flow};
+pub use connection::{Connection, Ended, Flow, Go};
 pub use dial::{Source, begin, dial};
 pub use replay::{Known, Replays, Verdict};
