@@ -98,6 +98,11 @@ impl Action {
         }
     }
 
+    /// Whether calling it over and over leaves new names behind.
+    pub(crate) fn leaves_names(self) -> bool {
+        [Self::Create, Self::Mkdir, Self::Link, Self::Remove, Self::Rename].contains(&self)
+    }
+
     /// Whether a workload meets this status by its own doing: it does not track the names that it removes and renames.
     pub(crate) fn naturally(self, status: Nfsstat3) -> bool {
         match self {

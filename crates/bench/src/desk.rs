@@ -88,10 +88,7 @@ impl<'a> Stamps<'a> {
 }
 
 /// How a call ended.
-enum Outcome<'r> {
-    Reply(Reply<'r>),
-    Error(Kind),
-}
+type Outcome<'r> = Result<Reply<'r>, Kind>;
 
 impl Desk<'_> {
     /// Makes calls while there is room for them and reason to.
@@ -150,10 +147,9 @@ impl Desk<'_> {
             return;
         };
         let outcome = match rpc::Reply::decode(record).map(|reply| reply.results) {
-            Ok(Ok(results)) => Reply::decode(slot.job.action.procedure(), results)
-                .map_or(Outcome::Error(Kind::Malformed), Outcome::Reply),
-            Ok(Err(refusal)) => Outcome::Error(Kind::refused(refusal)),
-            Err(_) => Outcome::Error(Kind::Malformed),
+            Ok(Ok(results)) => Reply::decode(slot.job.action.procedure(), results).map_err(|_| Kind::Malformed),
+            Ok(Err(refusal)) => Err(Kind::refused(refusal)),
+            Err(_) => Err(Kind::Malformed),
         };
         self.end(slot, lane, now, &outcome);
     }
@@ -161,15 +157,15 @@ impl Desk<'_> {
     /// No reply came in time.
     pub(crate) fn expire(&mut self, slots: &mut Slots, lane: u32, xid: u32, now: Nanos) {
         if let Some(slot) = slots.settle(xid) {
-            self.end(slot, lane, now, &Outcome::Error(Kind::Timeout));
+            self.end(slot, lane, now, &Err(Kind::Timeout));
         }
     }
 
     fn end(&mut self, slot: &mut Slot, lane: u32, now: Nanos, outcome: &Outcome<'_>) {
         let (job, counted) = (slot.job, self.window.has(slot.intended));
         let error = match outcome {
-            Outcome::Reply(reply) => Some(reply.status()).filter(|s| *s != Nfsstat3::OK).map(Kind::Status),
-            Outcome::Error(kind) => Some(*kind),
+            Ok(reply) => Some(reply.status()).filter(|s| *s != Nfsstat3::OK).map(Kind::Status),
+            Err(kind) => Some(*kind),
         };
         self.ended += 1;
         if error != Some(Kind::Timeout) && self.window.has(now) {
@@ -185,15 +181,15 @@ impl Desk<'_> {
         if let Some(scribe) = &mut self.scribe {
             let line = Line { slot, connection: lane, uid: self.users.uid(job.client), finished: now };
             match outcome {
-                Outcome::Reply(reply) => scribe.write(line, &self.tree, End::Reply(reply)),
-                Outcome::Error(kind) => {
+                Ok(reply) => scribe.write(line, &self.tree, End::Reply(reply)),
+                Err(kind) => {
                     let (class, name) = kind.names();
                     scribe.write(line, &self.tree, End::Error(class, &name));
                 }
             }
         }
         self.source.ended(&mut slot.script, &job, error.is_none());
-        if let Outcome::Reply(reply) = outcome {
+        if let Ok(reply) = outcome {
             self.learn(&job, reply);
         }
     }

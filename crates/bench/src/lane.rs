@@ -4,7 +4,7 @@
 use crate::clock::Nanos;
 use crate::schedule::Due;
 use crate::slots::Slots;
-use midas_net::{Budget, Connection};
+use midas_net::{Budget, Connection, Source, begin};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
@@ -47,12 +47,12 @@ impl Lane {
     /// Begins to connect.
     pub(crate) fn connect(
         &mut self,
-        address: SocketAddr,
+        (address, source): (SocketAddr, Source),
         registry: &Registry,
         token: Token,
         now: Nanos,
     ) -> io::Result<()> {
-        let mut connection = open(TcpStream::connect(address)?)?;
+        let mut connection = open(TcpStream::from_std(begin(address, source)?))?;
         registry.register(connection.socket(), token, Interest::READABLE | Interest::WRITABLE)?;
         self.link = Link::Connecting { connection, until: now + CONNECT_PATIENCE };
         Ok(())

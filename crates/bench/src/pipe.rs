@@ -4,9 +4,11 @@
 
 use crate::tree::Handle;
 use crate::wire::{Mark, Template};
+use midas_net::{Source, dial};
 use midas_nfs::nfs3::{Call, Procedure, Reply};
 use midas_nfs::record::{Records, Step};
 use midas_nfs::rpc;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +37,7 @@ impl<'a> Pipe<'a> {
         uid: u32,
         patience: Duration,
     ) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+        let stream = dial(address, Source::Reserved, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -47,7 +49,8 @@ impl<'a> Pipe<'a> {
             template,
             stamps,
             uid,
-            xid: stamps.load(Ordering::Relaxed),
+            // A server's duplicate request cache outlives a connection: no two may count from the same number.
+            xid: RandomState::new().hash_one(address) as u32,
             waiting: Vec::new(),
         })
     }
@@ -71,7 +74,7 @@ impl<'a> Pipe<'a> {
                 let number = done + self.waiting.len();
                 call(number, &mut |call| self.put(call));
             }
-            self.stream.write_all(&self.output).map_err(silent)?;
+            self.stream.write_all(&self.output).map_err(|error| silent(&error))?;
             self.output.clear();
             self.replies(first, |index, answer| reply(done + index, answer))?;
             done += self.waiting.len();
@@ -126,7 +129,7 @@ impl<'a> Pipe<'a> {
     fn read(&mut self) -> Result<(), String> {
         let held = self.input.len();
         self.input.resize(held + CHUNK, 0);
-        let read = self.stream.read(&mut self.input[held..]).map_err(silent)?;
+        let read = self.stream.read(&mut self.input[held..]).map_err(|error| silent(&error))?;
         self.input.truncate(held + read);
         match read {
             0 => Err("the server closed the connection".to_owned()),
@@ -161,7 +164,7 @@ pub(crate) fn handle_of(reply: &Reply<'_>) -> Result<Option<Handle>, String> {
     Err(reply.status().to_string())
 }
 
-fn silent(error: io::Error) -> String {
+fn silent(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
         _ => error.to_string(),

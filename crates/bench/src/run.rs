@@ -4,7 +4,7 @@
 //! alike, and ratios are taken inside of a round. Whatever happens, the work directory is removed again.
 
 use crate::clock::Clock;
-use crate::config::{Cell, Config, Pace};
+use crate::config::{Cell, Config, Load, Pace};
 use crate::error::RunError;
 use crate::history::History;
 use crate::processor::pin;
@@ -134,8 +134,23 @@ fn measure(
             }
         }
         reports.push(cell_report(config, cell, &samples));
+        tidy(config, cell, sites, watch)?;
     }
     Ok(reports)
+}
+
+/// What one cell made must not slow down the next.
+fn tidy(config: &Config, cell: &Cell, sites: &[Site<'_>], watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
+    let leaves = matches!(cell.load, Load::Op(action) if action.leaves_names());
+    if !leaves || config.keep || config.cells.len() == 1 {
+        return Ok(());
+    }
+    for site in sites.iter().filter(|site| site.made) {
+        let target = &site.target.name;
+        let mut tell = |what: &str, done, total| watch(Event::Names { target, what, done, total });
+        site.tidy(&mut tell).map_err(|what| RunError::target(target, format!("between cells: {what}")))?;
+    }
+    Ok(())
 }
 
 fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellReport {
@@ -148,11 +163,11 @@ fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellRep
         })
         .collect();
     let first = slices[0].clone();
-    let arms = samples.iter().zip(slices).zip(&config.targets).enumerate();
-    let arm = |(index, ((samples, slices), target)): (usize, ((&Vec<Sample>, Vec<SliceReport>), &crate::Target))| {
-        let ratio = (index > 0).then(|| ratio(&slices, &first));
-        arm_report(&target.name, samples, slices, ratio)
-    };
+    let mut arms = Vec::new();
+    for ((samples, slices), target) in samples.iter().zip(slices).zip(&config.targets) {
+        let ratio = (!arms.is_empty()).then(|| ratio(&slices, &first));
+        arms.push(arm_report(&target.name, samples, slices, ratio));
+    }
     CellReport {
         load: cell.load.to_string(),
         mode: match cell.pace {
@@ -161,13 +176,15 @@ fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellRep
         },
         depth: cell.pace.depth(),
         rate: cell.pace.rate(),
-        arms: arms.map(arm).collect(),
+        arms,
     }
 }
 
 fn arm_report(target: &str, samples: &[Sample], slices: Vec<SliceReport>, ratio: Option<Ratio>) -> ArmReport {
     let mut all = Tally::new();
-    samples.iter().for_each(|sample| all.merge(&sample.tally));
+    for sample in samples {
+        all.merge(&sample.tally);
+    }
     let procedure = |(procedure, histogram): (midas_nfs::nfs3::Procedure, &_)| ProcedureReport {
         procedure: procedure.name(),
         latency: Latency::of(histogram),
@@ -179,7 +196,7 @@ fn arm_report(target: &str, samples: &[Sample], slices: Vec<SliceReport>, ratio:
         procedures: all.latencies().map(procedure).collect(),
         errors: all.errors.iter().map(ErrorReport::of).collect(),
         counts: CountReport::of(&all),
-        send_delay: all.send_delay.as_deref().map(Latency::of),
+        send_delay: all.send_delay.as_ref().map(Latency::of),
         slices,
     }
 }

@@ -102,6 +102,20 @@ impl<'a> Site<'a> {
         filling.tree(&mut self.tree, config)
     }
 
+    /// Removes what calls made in the run's directories, and leaves what was there before.
+    pub(crate) fn tidy(&self, tell: Tell<'_>) -> Result<(), String> {
+        let (mut pipe, mut removed) = (self.pipe()?, 0);
+        let mut count = |names| {
+            removed += names;
+            tell("tidying", removed, 0);
+        };
+        for directory in &self.tree.directories {
+            // What is still made now by calls that were given up is left for the end.
+            clear(&mut pipe, *directory, &|name| Name::is_made(name), DEPTH, &mut count)?;
+        }
+        Ok(())
+    }
+
     /// Removes the run's directory with all that is in it.
     pub(crate) fn remove(&self, tell: Tell<'_>) -> Result<(), String> {
         let mut pipe = self.pipe()?;
@@ -116,7 +130,7 @@ impl<'a> Site<'a> {
             tell("removing", removed, 0);
         };
         for _ in 0..TRIES {
-            if clear(&mut pipe, root, 0, &mut count)? && rmdir(&mut pipe, place)? {
+            if clear(&mut pipe, root, &|_| true, 0, &mut count)? && rmdir(&mut pipe, place)? {
                 return Ok(());
             }
             // Calls that were under way when their connections ended may still be executed.
@@ -236,11 +250,17 @@ impl Filling<'_, '_, '_> {
     }
 }
 
-/// Empties a directory: lists from the start, removes what was listed, until nothing is listed. Whether it is empty: someone
-/// may have made more meanwhile.
-fn clear(pipe: &mut Pipe<'_>, dir: Handle, depth: u32, tell: &mut dyn FnMut(usize)) -> Result<bool, String> {
+/// Empties a directory of the names that `which` picks: lists from the start, removes what was listed, until nothing is listed.
+/// Whether it is done: someone may have made more meanwhile.
+fn clear(
+    pipe: &mut Pipe<'_>,
+    dir: Handle,
+    which: &dyn Fn(&[u8]) -> bool,
+    depth: u32,
+    tell: &mut dyn FnMut(usize),
+) -> Result<bool, String> {
     loop {
-        let (names, eof) = list(pipe, dir)?;
+        let (names, eof) = list(pipe, dir, which)?;
         let place = |number: usize| DirOp { dir: dir.borrow(), name: &names[number] };
         let is_directory = |number: usize| names[number].first() == Some(&DIRECTORY);
         let mut full = Vec::new();
@@ -262,7 +282,7 @@ fn clear(pipe: &mut Pipe<'_>, dir: Handle, depth: u32, tell: &mut dyn FnMut(usiz
         }
         for number in full {
             let inner = lookup(pipe, dir, &names[number])?;
-            if !(clear(pipe, inner, depth + 1, tell)? && rmdir(pipe, place(number))?) {
+            if !(clear(pipe, inner, which, depth + 1, tell)? && rmdir(pipe, place(number))?) {
                 return Ok(false);
             }
         }
@@ -281,7 +301,7 @@ fn rmdir(pipe: &mut Pipe<'_>, object: DirOp<'_>) -> Result<bool, String> {
 }
 
 /// Names of a directory from its start, so many that removing them is worth while; whether these are all.
-fn list(pipe: &mut Pipe<'_>, dir: Handle) -> Result<(Vec<Vec<u8>>, bool), String> {
+fn list(pipe: &mut Pipe<'_>, dir: Handle, which: &dyn Fn(&[u8]) -> bool) -> Result<(Vec<Vec<u8>>, bool), String> {
     let (mut names, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
     loop {
         let call = Call::Readdir { dir: dir.borrow(), cookie, cookieverf, count: LIST_COUNT };
@@ -292,7 +312,7 @@ fn list(pipe: &mut Pipe<'_>, dir: Handle) -> Result<(Vec<Vec<u8>>, bool), String
             for entry in &mut entries {
                 let entry = entry.map_err(|error| format!("READDIR: {error}"))?;
                 cookie = entry.cookie;
-                if entry.name != b"." && entry.name != b".." {
+                if entry.name != b"." && entry.name != b".." && which(entry.name) {
                     names.push(entry.name.to_vec());
                 }
             }

@@ -14,6 +14,7 @@ use crate::source::{Source, schedule};
 use crate::tally::Tally;
 use crate::worker::{Gauge, Worker};
 use midas_core::rng::mix;
+use midas_net::{Source as Ports, dial};
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -137,12 +138,20 @@ impl Slicer<'_> {
 
     fn connect(&self, site: &Site<'_>) -> Result<Vec<TcpStream>, RunError> {
         let connect = |_| {
-            let socket = TcpStream::connect_timeout(&site.address, self.run.patience)?;
+            let socket = dial(site.address, self.ports(), self.run.patience)?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         };
         let sockets: io::Result<Vec<TcpStream>> = (0..self.config.connections).map(connect).collect();
         sockets.map_err(|error| RunError::target(&site.target.name, error))
+    }
+
+    /// As a kernel's client, from reserved ports; those are too few for many connections.
+    fn ports(&self) -> Ports {
+        match self.config.connections <= RESERVED {
+            true => Ports::Reserved,
+            false => Ports::Any,
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "each names one thing that a loop needs")]
@@ -186,7 +195,7 @@ impl Slicer<'_> {
             lanes: sockets.into_iter().enumerate().map(lane).collect::<io::Result<_>>()?,
             schedule: schedule(config, cell.load, cell.pace, seed, part),
             part,
-            address: site.address,
+            address: (site.address, self.ports()),
             clock: self.clock,
             timeout: span(config.timeout),
             backlog: config.backlog.div_ceil(workers as usize),
@@ -207,6 +216,8 @@ fn doing(gauges: &[Gauge], since: Nanos) -> Doing {
     }
 }
 
+/// Connections that may come from reserved ports.
+const RESERVED: u32 = 64;
 /// Threads start within this time.
 const LEAD: Nanos = 2_000_000;
 /// How often those who watch are told.

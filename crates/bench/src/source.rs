@@ -53,7 +53,7 @@ impl Source {
                 Kind::One { action, rng: Rng::for_purpose(seed, purpose) }
             }
             Load::Workload(spec) => {
-                let setting = aimed(config, setting(CLOSED_RATE, CLOSED_LENGTH), seed);
+                let setting = aimed(config, &setting(CLOSED_RATE, CLOSED_LENGTH), seed);
                 Kind::Stream(Box::new(Endless { spec, share: Share::new(&spec, &setting, part), setting }))
             }
         };
@@ -161,20 +161,20 @@ pub(crate) fn schedule(config: &Config, load: Load, pace: Pace, seed: u64, part:
         (Pace::Closed { .. }, _) => Schedule::closed(),
         (Pace::Open { rate, arrivals, .. }, Load::Op(_)) => Schedule::steady(arrivals, rate, length, seed, part),
         (Pace::Open { rate, .. }, Load::Workload(spec)) => {
-            Schedule::workload(Share::new(&spec, &aimed(config, setting(rate, length), seed), part))
+            Schedule::workload(Share::new(&spec, &aimed(config, &setting(rate, length), seed), part))
         }
     }
 }
 
 /// The workload's cluster with this run's names and clients.
-fn aimed(config: &Config, setting: Setting, seed: u64) -> Setting {
+fn aimed(config: &Config, setting: &Setting, seed: u64) -> Setting {
     Setting {
         directories: config.shape.directories,
         files: config.shape.files,
         write_share: config.write_share,
         clients: config.connections.saturating_mul(config.users),
         seed,
-        ..setting
+        ..setting.clone()
     }
 }
 

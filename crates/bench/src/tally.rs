@@ -11,9 +11,9 @@ use midas_nfs::rpc::Refusal;
 /// Counts and latencies.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    latencies: [Option<Box<Histogram<u64>>>; Procedure::ALL.len()],
+    latencies: [Option<Histogram<u64>>; Procedure::ALL.len()],
     /// From the intended start to the sending, in an open loop.
-    pub(crate) send_delay: Option<Box<Histogram<u64>>>,
+    pub(crate) send_delay: Option<Histogram<u64>>,
     pub(crate) errors: Vec<Error>,
     pub(crate) counts: Counts,
 }
@@ -114,21 +114,21 @@ impl Tally {
 
     /// Latencies by procedure, where there are any.
     pub(crate) fn latencies(&self) -> impl Iterator<Item = (Procedure, &Histogram<u64>)> {
-        Procedure::ALL.into_iter().filter_map(|p| Some((p, self.latencies[p as usize].as_deref()?)))
+        Procedure::ALL.into_iter().filter_map(|p| Some((p, self.latencies[p as usize].as_ref()?)))
     }
 
     /// Latencies of all procedures.
     pub(crate) fn overall(&self) -> Histogram<u64> {
-        let mut all = *histogram();
+        let mut all = histogram();
         self.latencies().for_each(|(_, one)| add(&mut all, one));
         all
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
-            merge(mine, theirs.as_deref());
+            merge(mine, theirs.as_ref());
         }
-        merge(&mut self.send_delay, other.send_delay.as_deref());
+        merge(&mut self.send_delay, other.send_delay.as_ref());
         other.errors.iter().for_each(|error| self.add_error(*error));
         self.counts.add(&other.counts);
     }
@@ -163,7 +163,7 @@ impl Counts {
     }
 }
 
-fn merge(mine: &mut Option<Box<Histogram<u64>>>, theirs: Option<&Histogram<u64>>) {
+fn merge(mine: &mut Option<Histogram<u64>>, theirs: Option<&Histogram<u64>>) {
     if let Some(theirs) = theirs {
         add(mine.get_or_insert_with(histogram), theirs);
     }
@@ -173,8 +173,8 @@ fn add(all: &mut Histogram<u64>, one: &Histogram<u64>) {
     all.add(one).expect("both have the same bounds");
 }
 
-fn histogram() -> Box<Histogram<u64>> {
-    Box::new(Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are valid"))
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are valid")
 }
 
 /// An hour; what takes longer counts as an hour.

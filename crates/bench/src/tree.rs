@@ -136,6 +136,11 @@ impl Name {
         text
     }
 
+    /// Whether these bytes are a name that was made on the way.
+    pub(crate) fn is_made(name: &[u8]) -> bool {
+        name.contains(&b'-')
+    }
+
     /// The run's own directories.
     pub(crate) fn directory(number: u32) -> Text {
         let mut text = Text { length: 0, bytes: [0; LONGEST] };
@@ -191,6 +196,7 @@ mod tests {
         ];
         for (text, want) in cases {
             assert_eq!(text.bytes(), want.as_bytes());
+            assert_eq!(Name::is_made(text.bytes()), want.starts_with('c'));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::lane::{Lane, Link};
 use crate::schedule::{Due, Part, Schedule};
 use crate::tally::Tally;
-use midas_net::{Alarm, Buffers, Ended, Flow, Go, Scratch};
+use midas_net::{Alarm, Buffers, Ended, Flow, Go, Scratch, Source};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) schedule: Schedule,
     pub(crate) part: Part,
-    pub(crate) address: SocketAddr,
+    /// Where to connect again, and from which ports.
+    pub(crate) address: (SocketAddr, Source),
     pub(crate) clock: Clock,
     pub(crate) timeout: Nanos,
     /// Calls that may wait here because they cannot be sent yet.
@@ -282,12 +283,11 @@ impl Loop<'_> {
     fn reconnect(&mut self, index: usize, now: Nanos) {
         let (address, lane) = (self.worker.address, &mut self.worker.lanes[index]);
         let failed = match lane.link {
-            Link::Up(_) => false,
             Link::Connecting { until, .. } => until <= now,
             Link::Down { until } if until <= now => {
                 lane.connect(address, self.poll.registry(), Token(index), now).is_err()
             }
-            Link::Down { .. } => false,
+            Link::Up(_) | Link::Down { .. } => false,
         };
         if failed {
             self.worker.desk.tally.counts.connect_failures += 1;

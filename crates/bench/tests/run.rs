@@ -31,6 +31,20 @@ fn every_operation_works_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_cell_does_not_find_what_the_one_before_it_made() {
+    let (server, scratch) = (Server::start(), Scratch::new("cells"));
+    let mut config = config(&server, Load::Op(Action::Create), CLOSED);
+    config.cells.extend([Action::Mkdir, Action::Readdir].map(|action| Cell { load: Load::Op(action), pace: CLOSED }));
+    (config.slice, config.history) = (Duration::from_millis(60), Some(scratch.0.clone()));
+    quietly(&config).unwrap();
+    let text = std::fs::read_to_string(&scratch.0).unwrap();
+    let made = text.lines().filter(|line| line.contains("\"CREATE\"") || line.contains("\"MKDIR\"")).count();
+    let lists: Vec<&str> = text.lines().filter(|line| line.contains("\"READDIR\"")).collect();
+    assert!(made > 20 && lists.len() > 5, "{made} made, {} listed", lists.len());
+    assert!(lists.iter().all(|line| line.ends_with("\"names\":[\"f0\",\"f1\",\"f2\",\"f3\",\"f4\"]}")), "{}", lists[0]);
+}
+
+#[test]
 fn the_work_directory_is_as_large_as_asked_for_and_stays_if_it_shall() {
     let server = Server::start();
     let mut config = config(&server, Load::Op(Action::Getattr), CLOSED);

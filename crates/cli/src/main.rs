@@ -24,7 +24,7 @@ enum Command {
     Bench(Box<bench::Bench>),
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
-    Sim(sim::Sim),
+    Sim(Box<sim::Sim>),
     Nfsd(nfsd::Options),
 }
 

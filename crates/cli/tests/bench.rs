@@ -130,7 +130,7 @@ fn a_person_sees_a_table_and_a_script_that_asks_sees_progress() {
 }
 
 #[test]
-fn sigterm_removes_what_was_made_and_is_said() {
+fn sigterm_ends_a_run_in_good_order() {
     let ceiling = Ceiling::start();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midas"));
     let target = format!("{}/", ceiling.address);
@@ -142,7 +142,6 @@ fn sigterm_removes_what_was_made_and_is_said() {
     assert!(kill.success());
     let rest: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(rest.iter().any(|line| line.contains("removing")), "{rest:?}");
     assert_eq!(rest.last().map(String::as_str), Some("midas: interrupted; what was made is removed again"));
 }
 

@@ -23,11 +23,12 @@ struct Node {
     size: u64,
     names: BTreeMap<Vec<u8>, u64>,
     changes: u32,
+    links: u32,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        let root = Node { ftype: Ftype3::Dir, size: 0, names: BTreeMap::new(), changes: 0 };
+        let root = Node { ftype: Ftype3::Dir, size: 0, names: BTreeMap::new(), changes: 0, links: 1 };
         Self { nodes: HashMap::from([(1, root)]), next: 2, made: 0 }
     }
 }
@@ -54,7 +55,7 @@ impl Files {
         Some(Fattr3 {
             ftype: node.ftype,
             mode: 0o777,
-            nlink: 1,
+            nlink: node.links,
             uid: 0,
             gid: 0,
             size: node.size,
@@ -80,7 +81,7 @@ impl Files {
         }
         let made = self.next;
         (self.next, self.made) = (made + 1, self.made + 1);
-        self.nodes.insert(made, Node { ftype, size: 0, names: BTreeMap::new(), changes: 0 });
+        self.nodes.insert(made, Node { ftype, size: 0, names: BTreeMap::new(), changes: 0, links: 1 });
         self.change(dir).names.insert(place.name.to_vec(), made);
         Ok(made)
     }
@@ -108,7 +109,9 @@ impl Files {
 
     /// An object without a name is gone.
     fn forget(&mut self, number: u64) {
-        if !self.nodes.values().any(|node| node.names.values().any(|there| *there == number)) {
+        let node = self.change(number);
+        node.links -= 1;
+        if node.links == 0 {
             self.nodes.remove(&number);
         }
     }
@@ -118,7 +121,9 @@ impl Files {
         let moved = self.nodes.get_mut(&dir).ok_or(Nfsstat3::STALE)?.names.remove(from.name).ok_or(Nfsstat3::NOENT)?;
         self.change(dir);
         let replaced = self.change(target).names.insert(to.name.to_vec(), moved);
-        replaced.into_iter().for_each(|replaced| self.forget(replaced));
+        if let Some(replaced) = replaced {
+            self.forget(replaced);
+        }
         Ok(())
     }
 
@@ -229,6 +234,7 @@ impl Files {
             Call::Rename { .. } => Reply::Rename(Ok(RenameDone { from: wcc, to: wcc })),
             Call::Link { link, .. } => {
                 self.change(number(link.dir)).names.insert(link.name.to_vec(), object);
+                self.change(object).links += 1;
                 Reply::Link(Ok(LinkDone { attributes: some, dir: wcc }))
             }
             Call::Readdir { .. } => {

@@ -151,7 +151,7 @@ impl Shared {
             if stream.write_all(&replies.concat()).is_err() {
                 return;
             }
-            let mut chunk = [0; 65_536];
+            let mut chunk = [0; 16 << 10];
             match stream.read(&mut chunk) {
                 Ok(read) if read > 0 => input.extend_from_slice(&chunk[..read]),
                 _ => return,
