@@ -250,6 +250,7 @@ impl Loop {
                 Ok(Flow::Waiting) => {
                     self.starved = true;
                     self.pause(slot);
+                    continue;
                 }
                 Err(Ended::Closed) => self.peers[slot].ending = true,
                 Err(Ended::Failed(_) | Ended::TooLong(_)) => {
