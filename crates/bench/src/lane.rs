@@ -20,6 +20,8 @@ pub(crate) struct Lane {
     pub(crate) slots: Slots,
     /// Calls that are due and cannot be sent yet.
     pub(crate) backlog: VecDeque<Due>,
+    /// Before this no call can have waited too long.
+    pub(crate) check_at: Nanos,
     /// Attempts to connect that failed one after another.
     failures: u32,
 }
@@ -34,7 +36,7 @@ pub(crate) enum Link {
 
 impl Lane {
     pub(crate) fn new(number: u32, connection: Connection, slots: Slots) -> Self {
-        Self { number, link: Link::Up(connection), slots, backlog: VecDeque::new(), failures: 0 }
+        Self { number, link: Link::Up(connection), slots, backlog: VecDeque::new(), check_at: 0, failures: 0 }
     }
 
     /// It is gone: it will be tried again, soon at first.

@@ -51,6 +51,11 @@ impl Usage {
     }
 }
 
+/// Whether there is such a process.
+pub(crate) fn is_there(pid: u32) -> bool {
+    process(&pid.to_string()).is_some()
+}
+
 fn process(pid: &str) -> Option<u64> {
     process_ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -74,12 +79,14 @@ fn process_ticks(text: &str) -> Option<u64> {
 pub fn pin(processors: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for processor in processors {
-        if *processor >= CpuSet::MAX_CPU {
-            return Err(io::ErrorKind::InvalidInput.into());
+        if *processor < CpuSet::MAX_CPU {
+            set.set(*processor);
         }
-        set.set(*processor);
     }
-    Ok(sched_setaffinity(None, &set)?)
+    sched_setaffinity(None, &set).map_err(|error| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("cannot run on processors {processors:?}: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -93,6 +100,15 @@ mod tests {
         let stat = "12 (a) b) S 1 12 12 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 33 0 0";
         assert_eq!(process_ticks(stat), Some(12));
         assert_eq!(process_ticks("12 (short) S 1"), None);
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_named() {
+        for processors in [vec![CpuSet::MAX_CPU - 1], vec![usize::MAX]] {
+            let error = pin(&processors).unwrap_err().to_string();
+            assert!(error.contains(&format!("{processors:?}")), "{error}");
+        }
+        assert!(is_there(std::process::id()) && !is_there(u32::MAX));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config::{Cell, Config, Load, Pace};
 use crate::error::RunError;
 use crate::history::History;
-use crate::processor::pin;
+use crate::processor::{is_there, pin};
 use crate::report::{
     ArmReport, CellReport, CountReport, ErrorReport, Latency, ProcedureReport, Ratio, Report, RunReport, SCHEMA,
     SliceReport, Summary, TargetReport,
@@ -65,6 +65,9 @@ pub fn run(config: &Config, stop: &AtomicBool, watch: &mut dyn FnMut(Event<'_>))
     };
     if !config.pin.is_empty() {
         pin(&config.pin)?;
+    }
+    if let Some((name, pid)) = config.pids.iter().find(|(_, pid)| !is_there(*pid)) {
+        return Err(RunError::target(name, format!("there is no process {pid} to account")));
     }
     let history = match &config.history {
         Some(path) => Some(History::create(path).map_err(|error| RunError::File(path.clone(), error))?),

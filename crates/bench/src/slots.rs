@@ -90,9 +90,10 @@ impl Slots {
         self.table.iter_mut().filter(|slot| slot.busy)
     }
 
-    /// The xid of a call that was sent before `limit`.
-    pub(crate) fn older(&self, limit: Nanos) -> Option<u32> {
-        self.table.iter().find(|slot| slot.busy && slot.sent < limit).map(|slot| slot.xid)
+    /// The call that was sent first: its xid, and when.
+    pub(crate) fn oldest(&self) -> Option<(u32, Nanos)> {
+        let sent = self.table.iter().filter(|slot| slot.busy).map(|slot| (slot.xid, slot.sent));
+        sent.min_by_key(|(_, sent)| *sent)
     }
 }
 

@@ -268,13 +268,20 @@ impl Loop<'_> {
     }
 
     fn expire(&mut self, index: usize, now: Nanos) {
-        let limit = now.saturating_sub(self.worker.timeout);
-        let lane = &mut self.worker.lanes[index];
+        let (lane, timeout) = (&mut self.worker.lanes[index], self.worker.timeout);
+        if now < lane.check_at {
+            return;
+        }
         let mut expired = false;
-        while let Some(xid) = lane.slots.older(limit) {
+        while let Some((xid, sent)) = lane.slots.oldest() {
+            if now < sent + timeout {
+                break;
+            }
             self.worker.desk.expire(&mut lane.slots, lane.number, xid, now);
             expired = true;
         }
+        // What is sent from now on has longer still.
+        lane.check_at = lane.slots.oldest().map_or(now, |(_, sent)| sent) + timeout;
         if expired {
             self.refill(index, now);
         }
@@ -323,7 +330,7 @@ impl Loop<'_> {
         let now = self.worker.clock.now();
         let desk = &mut self.worker.desk;
         for lane in &mut self.worker.lanes {
-            while let Some(xid) = lane.slots.older(Nanos::MAX) {
+            while let Some((xid, _)) = lane.slots.oldest() {
                 desk.expire(&mut lane.slots, lane.number, xid, now);
             }
             let dropped = lane.backlog.iter().filter(|due| desk.window.has(due.at)).count();

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// What is measured, where, and for how long.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The server: [NAME=]HOST:PORT[/PATH][?mount=PORT]
-    #[arg(value_name = "TARGET")]
+    // Not a doc comment, where brackets would be links.
+    #[arg(value_name = "TARGET", help = "The server: [NAME=]HOST:PORT[/PATH][?mount=PORT]")]
     target: Option<String>,
     /// Several servers, separated by commas: compared in slices that take turns; ratios are to the first
     #[arg(long, value_name = "TARGET,...", conflicts_with = "target")]
