@@ -79,6 +79,11 @@ impl Client {
         })
     }
 
+    /// Waits at most this long for each answer from now on.
+    pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
+    }
+
     /// Calls on behalf of someone else from now on.
     pub fn become_caller(&mut self, caller: &Caller) {
         self.credential = caller.encode(0, b"midas");
