@@ -1,0 +1,1 @@
+//! Whole files: what they mean, and what is wrong with them.
