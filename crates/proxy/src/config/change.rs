@@ -1,7 +1,9 @@
 //! What a reload changes, and what of it a running daemon can take over.
 
+use super::Config;
 use super::entry::{Entry, Place};
-use super::{Config, key};
+use super::key::Table;
+use std::collections::HashMap;
 use std::fmt;
 
 /// One difference between two configurations.
@@ -47,8 +49,10 @@ impl Config {
     /// apart by name and path, so their order does not count.
     pub fn differences(&self, new: &Self) -> Vec<Change> {
         let (before, after) = (self.entries(), new.entries());
-        let mut changes: Vec<Change> = before.iter().filter_map(|entry| change(entry, &after)).collect();
-        let added = after.iter().filter(|entry| is_named_by(entry) && !has_place(&before, &entry.place));
+        let (old, new) = (by_key(&before), by_key(&after));
+        let mut changes: Vec<Change> = before.iter().filter_map(|entry| change(entry, &new)).collect();
+        let added =
+            after.iter().filter(|entry| names_its_table(entry) && !old.contains_key(&(&entry.place, entry.key)));
         changes.extend(added.map(|entry| restart(&entry.place, Difference::Added)));
         changes
     }
@@ -68,16 +72,22 @@ impl fmt::Display for Change {
     }
 }
 
-fn change(entry: &Entry, after: &[Entry]) -> Option<Change> {
-    match after.iter().find(|other| other.place == entry.place && other.key == entry.key) {
+type Entries<'e> = HashMap<(&'e Place, &'static str), &'e Entry>;
+
+fn by_key(entries: &[Entry]) -> Entries<'_> {
+    entries.iter().map(|entry| ((&entry.place, entry.key), entry)).collect()
+}
+
+fn change(entry: &Entry, new: &Entries<'_>) -> Option<Change> {
+    match new.get(&(&entry.place, entry.key)) {
         Some(other) if other.value == entry.value => None,
         Some(other) => {
-            let live = entry.place.table.key(entry.key).is_some_and(|key: &key::Key| key.live);
+            let live = entry.place.table.key(entry.key).is_some_and(|key| key.live);
             let difference = Difference::Changed { key: entry.key, from: entry.value.clone(), to: other.value.clone() };
             let applies = if live { Applies::Live } else { Applies::Restart };
             Some(Change { place: entry.place.clone(), difference, applies })
         }
-        None => is_named_by(entry).then(|| restart(&entry.place, Difference::Removed)),
+        None => names_its_table(entry).then(|| restart(&entry.place, Difference::Removed)),
     }
 }
 
@@ -85,11 +95,11 @@ fn restart(place: &Place, difference: Difference) -> Change {
     Change { place: place.clone(), difference, applies: Applies::Restart }
 }
 
-/// Whether this is the entry that names its table: each has one.
-fn is_named_by(entry: &Entry) -> bool {
-    entry.place.name.as_ref() == Some(&entry.value) && ["name", "path"].contains(&entry.key)
-}
-
-fn has_place(entries: &[Entry], place: &Place) -> bool {
-    entries.iter().any(|entry| entry.place == *place)
+/// Whether this is a pool's name or an export's path: each has one.
+fn names_its_table(entry: &Entry) -> bool {
+    match entry.place.table {
+        Table::Pool => entry.key == "name",
+        Table::Export => entry.key == "path",
+        Table::Top | Table::Listen | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+    }
 }

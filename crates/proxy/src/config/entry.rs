@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// A table of the configuration; of several, the one that is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The table.
     pub table: Table,

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// A table of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Keys before the first table.
     Top,

@@ -8,7 +8,7 @@ pub(super) fn nearest<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>)
     let typed: Vec<char> = typed.to_lowercase().chars().collect();
     let near = |name: &str| {
         let distance = distance(&typed, &name.chars().collect::<Vec<_>>());
-        (distance <= FAR.min(1 + name.len() / 4)).then_some(distance)
+        (distance <= FAR.min(1 + name.len() / 5)).then_some(distance)
     };
     names
         .into_iter()

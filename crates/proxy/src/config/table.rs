@@ -2,7 +2,7 @@
 
 use super::address::collide;
 use super::key::Table;
-use super::nearest::suggestion;
+use super::nearest::{nearest, suggestion};
 use super::reading::{Reading, Section};
 use super::value::{
     self, Typed, choice, count, export_path, file, flag, one_or_many, placed, server, show_size, size, socket, time,
@@ -49,23 +49,32 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
 
 /// Tables that are unknown, and those that are written as the other kind of table.
 fn unknown_tables(root: &DeTable<'_>, reading: &mut Reading<'_>) {
-    let known: Vec<&str> = Table::ALL.into_iter().filter_map(Table::name).collect();
     for (name, value) in root {
         let (name, at) = (name.get_ref().as_ref(), name.span().start);
-        let table = Table::ALL.into_iter().find(|table| table.name() == Some(name));
-        match (table, value.get_ref()) {
-            (None, DeValue::Table(_)) => {
-                reading.wrong(at, format!("unknown table [{name}]{}", suggestion(name, &known)));
-            }
-            (None, DeValue::Array(list)) if list.iter().any(|member| member.get_ref().is_table()) => {
-                reading.wrong(at, format!("unknown table [[{name}]]{}", suggestion(name, &known)));
-            }
+        match (table_called(name), value.get_ref()) {
+            (None, DeValue::Table(_)) => reading.wrong(at, unknown_table(name, &format!("[{name}]"))),
+            (None, typed) if is_table(typed) => reading.wrong(at, unknown_table(name, &format!("[[{name}]]"))),
             (Some(table), typed) if !is_kind(table, typed) => {
                 reading.wrong(at, format!("'{name}' is a table; write {table}"));
             }
             (None | Some(_), _) => {}
         }
     }
+}
+
+fn unknown_table(name: &str, typed: &str) -> String {
+    let names = Table::ALL.into_iter().filter_map(Table::name);
+    match nearest(name, names).and_then(table_called) {
+        Some(near) => format!("unknown table {typed}; did you mean {near}?"),
+        None => {
+            let all = Table::ALL.iter().filter(|table| table.name().is_some()).map(ToString::to_string);
+            format!("unknown table {typed}; possible: {}", all.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn table_called(name: &str) -> Option<Table> {
+    Table::ALL.into_iter().find(|table| table.name() == Some(name))
 }
 
 fn is_kind(table: Table, typed: &DeValue<'_>) -> bool {
