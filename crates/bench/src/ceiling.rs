@@ -3,7 +3,7 @@
 //! It has no file system: every name exists, every change succeeds, and replies are as long as a real server's. Nothing that
 //! keeps a promise can be faster with these parts, so a server is measured against it.
 
-use midas_net::{Budget, Buffers, Connection, Flow};
+use midas_net::{Budget, Buffers, Connection, Flow, Go, Scratch};
 use midas_nfs::mount::{self, Mounted};
 use midas_nfs::nfs3::{
     self, AccessOk, CommitOk, CreateOk, Entry, EntryPlus, Fattr3, FileHandle, FsinfoOk, FsstatOk, Ftype3, LinkDone,
@@ -26,6 +26,7 @@ pub struct Ceiling {
     poll: Poll,
     canned: Canned,
     buffers: Buffers,
+    scratch: Scratch,
     budget: Budget,
     /// By token; a connection that ended leaves its place to the next.
     clients: Vec<Option<Connection>>,
@@ -44,6 +45,7 @@ impl Ceiling {
             poll,
             canned: Canned::new(),
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             budget: Budget::new(MEMORY),
             clients: Vec::new(),
             unread: Vec::new(),
@@ -67,7 +69,13 @@ impl Ceiling {
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
-                    Token(index) => self.serve(index),
+                    Token(index) => {
+                        self.serve(index);
+                        // Data and the end of it may come with one event: the end is found by reading on.
+                        if event.is_read_closed() {
+                            self.unread.push(index);
+                        }
+                    }
                 }
             }
             for index in std::mem::take(&mut self.unread) {
@@ -105,10 +113,14 @@ impl Ceiling {
     /// One read, all answers, one write.
     fn serve(&mut self, index: usize) {
         let Some(connection) = self.clients.get_mut(index).and_then(Option::as_mut) else { return };
+        connection.output(&mut self.buffers);
         // A client that does not read its answers is not read either.
         let flow = match connection.unsent() > UNSENT {
             true => Ok(Flow::Drained),
-            false => connection.receive(&mut self.buffers, |record, out| self.canned.answer(record, out)),
+            false => connection.receive(&mut self.scratch, |record, out| {
+                self.canned.answer(record, out);
+                if out.len() > UNSENT { Go::Break(()) } else { Go::Continue(()) }
+            }),
         };
         let was_full = connection.unsent() > UNSENT;
         let sent = connection.flush(&mut self.buffers);

@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::lane::{Lane, Link};
 use crate::schedule::{Due, Part, Schedule};
 use crate::tally::Tally;
-use midas_net::{Alarm, Buffers, Ended, Flow};
+use midas_net::{Alarm, Buffers, Ended, Flow, Go, Scratch};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
 use std::net::SocketAddr;
@@ -47,6 +47,7 @@ impl Worker<'_> {
             poll,
             alarm,
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             waiting: 0,
             turn: 0,
             tended: 0,
@@ -71,6 +72,7 @@ struct Loop<'a> {
     poll: Poll,
     alarm: Alarm,
     buffers: Buffers,
+    scratch: Scratch,
     /// Calls in all backlogs.
     waiting: usize,
     /// The lane whose turn it is to take a call of nobody in particular.
@@ -112,7 +114,13 @@ impl Loop<'_> {
             for event in &events {
                 match self.worker.lanes.get(event.token().0) {
                     None => self.alarm.rang(),
-                    Some(_) => self.ready(event.token().0, event.is_readable(), event.is_writable()),
+                    Some(_) => {
+                        self.ready(event.token().0, event.is_readable(), event.is_writable());
+                        // Data and the end of it may come with one event: the end is found by reading on.
+                        if event.is_read_closed() {
+                            self.unread.push(event.token().0);
+                        }
+                    }
                 }
             }
             self.read_on();
@@ -191,12 +199,14 @@ impl Loop<'_> {
         let before = backlog.len();
         // All of a batch was there when it was read: one look at the clock, after the read.
         let mut now = 0;
-        let result = connection.receive(&mut self.buffers, |record, out| {
+        connection.output(&mut self.buffers);
+        let result = connection.receive(&mut self.scratch, |record, out| {
             if now == 0 {
                 now = clock.now();
             }
             desk.reply(slots, *number, record, now);
             desk.refill(slots, backlog, *number, now, out);
+            Go::Continue(())
         });
         self.waiting -= before - backlog.len();
         if let Ok(Flow::More | Flow::Waiting) = result {

@@ -4,8 +4,8 @@
 
 use crate::transcript::Line;
 use midas_nfs::nfs3::{
-    Call, CreateOk, Fattr3, FileHandle, FsinfoOk, FsstatOk, Ftype3, PathconfOk, PostOpAttr, ReadOk, Reply, SetTime,
-    StableHow, Verifier, WccData, access, fsinfo,
+    Call, CreateOk, Entries, Fattr3, FileHandle, FsinfoOk, FsstatOk, Ftype3, PathconfOk, PostOpAttr, ReadOk, Reply,
+    SetTime, StableHow, Verifier, WccData, WriteOk, access, fsinfo,
 };
 
 /// What is known besides the reply.
@@ -60,7 +60,6 @@ fn results(line: &mut Line, reply: &Reply<'_>, scene: &Scene<'_>) {
             tell.object(Some(found.object), &found.attributes);
             tell.post("dir", &found.dir_attributes);
         }
-        Reply::Lookup(Err(failed)) => tell.post("dir", &failed.attributes),
         Reply::Access(Ok(ok)) => {
             tell.line.add("granted", granted(ok.access));
             tell.post("object", &ok.attributes);
@@ -69,15 +68,8 @@ fn results(line: &mut Line, reply: &Reply<'_>, scene: &Scene<'_>) {
             tell.line.add("target", text(ok.data));
             tell.post("link", &ok.attributes);
         }
-        Reply::Readlink(Err(failed)) => tell.post("link", &failed.attributes),
         Reply::Read(Ok(ok)) => tell.read(ok),
-        Reply::Read(Err(failed)) => tell.post("file", &failed.attributes),
-        Reply::Write(Ok(ok)) => {
-            tell.line.add("count", ok.count.to_string());
-            tell.line.add("committed", stability(ok.committed));
-            tell.verifier(ok.verf);
-            tell.wcc("file", &ok.file);
-        }
+        Reply::Write(Ok(ok)) => tell.written(ok),
         Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)) => tell.made(ok),
         Reply::Create(Err(failed))
         | Reply::Mkdir(Err(failed))
@@ -94,30 +86,24 @@ fn results(line: &mut Line, reply: &Reply<'_>, scene: &Scene<'_>) {
             tell.post("file", &done.attributes);
             tell.wcc("dir", &done.dir);
         }
-        Reply::Readdir(Ok(ok)) => {
-            let mut entries = ok.entries();
-            let names = entries.by_ref().flatten().map(|entry| entry.name.to_vec()).collect();
-            tell.page(names, entries.eof());
-            tell.post("dir", &ok.dir_attributes);
-        }
-        Reply::Readdirplus(Ok(ok)) => {
-            let mut entries = ok.entries();
-            let names = entries.by_ref().flatten().map(|plus| plus.entry.name.to_vec()).collect();
-            tell.page(names, entries.eof());
-            tell.post("dir", &ok.dir_attributes);
-        }
-        Reply::Readdir(Err(failed)) | Reply::Readdirplus(Err(failed)) => tell.post("dir", &failed.attributes),
+        Reply::Readdir(Ok(ok)) => tell.page(ok.entries(), |entry| entry.name, &ok.dir_attributes),
+        Reply::Readdirplus(Ok(ok)) => tell.page(ok.entries(), |plus| plus.entry.name, &ok.dir_attributes),
         Reply::Fsstat(Ok(ok)) => tell.fsstat(ok),
         Reply::Fsinfo(Ok(ok)) => tell.fsinfo(ok),
         Reply::Pathconf(Ok(ok)) => tell.pathconf(ok),
-        Reply::Access(Err(failed))
-        | Reply::Fsstat(Err(failed))
-        | Reply::Fsinfo(Err(failed))
-        | Reply::Pathconf(Err(failed)) => tell.post("object", &failed.attributes),
         Reply::Commit(Ok(ok)) => {
             tell.verifier(ok.verf);
             tell.wcc("file", &ok.file);
         }
+        Reply::Lookup(Err(failed)) | Reply::Readdir(Err(failed)) | Reply::Readdirplus(Err(failed)) => {
+            tell.post("dir", &failed.attributes);
+        }
+        Reply::Access(Err(failed))
+        | Reply::Fsstat(Err(failed))
+        | Reply::Fsinfo(Err(failed))
+        | Reply::Pathconf(Err(failed)) => tell.post("object", &failed.attributes),
+        Reply::Readlink(Err(failed)) => tell.post("link", &failed.attributes),
+        Reply::Read(Err(failed)) => tell.post("file", &failed.attributes),
         Reply::Write(Err(failed)) | Reply::Commit(Err(failed)) => tell.wcc("file", &failed.attributes),
     }
 }
@@ -185,15 +171,24 @@ impl Teller<'_> {
         self.line.add("verf", if first { "same" } else { "another" });
     }
 
+    fn written(&mut self, ok: &WriteOk) {
+        self.line.add("count", ok.count.to_string());
+        self.line.add("committed", stability(ok.committed));
+        self.verifier(ok.verf);
+        self.wcc("file", &ok.file);
+    }
+
     /// Which names come first is the server's business: they are told when they are all.
-    fn page(&mut self, mut names: Vec<Vec<u8>>, eof: Option<bool>) {
+    fn page<'e, T>(&mut self, mut entries: Entries<'e, T>, name: fn(T) -> &'e [u8], dir: &PostOpAttr) {
+        let mut names: Vec<Vec<u8>> = entries.by_ref().flatten().map(|entry| name(entry).to_vec()).collect();
         names.sort();
-        let told = match (eof, names.is_empty()) {
+        let told = match (entries.eof(), names.is_empty()) {
             (Some(true), _) | (_, true) => listed(&names),
             (Some(false) | None, false) => "some".to_owned(),
         };
         self.line.add("names", told);
-        self.line.add("eof", eof.map_or("unreadable".to_owned(), |eof| eof.to_string()));
+        self.line.add("eof", entries.eof().map_or("unreadable".to_owned(), |eof| eof.to_string()));
+        self.post("dir", dir);
     }
 
     fn fsstat(&mut self, ok: &FsstatOk) {
@@ -221,7 +216,7 @@ impl Teller<'_> {
     }
 
     fn pathconf(&mut self, ok: &PathconfOk) {
-        self.line.add("linkmax", ok.linkmax.to_string());
+        self.line.add("several links", (ok.linkmax > 1).to_string());
         self.line.add("name_max", ok.name_max.to_string());
         let flags = [
             (ok.no_trunc, "no_trunc"),

@@ -15,7 +15,7 @@ mod script;
 mod step;
 mod transcript;
 
-pub use allowed::{ALLOWED, Allowed, Kind, faults, idle};
+pub use allowed::{ALLOWED, Allowed, Kind, faults, idle, rows};
 pub use run::{Target, run};
 pub use script::script;
 pub use step::{Act, Args, Cut, Filling, Listing, Login, Port, Raw, Step, Who};

@@ -5,14 +5,12 @@
 #[derive(Debug)]
 pub struct Buffers {
     spare: Vec<Vec<u8>>,
-    /// What a socket is read into.
-    pub(crate) scratch: Box<[u8]>,
 }
 
 impl Buffers {
     /// An empty pool.
     pub fn new() -> Self {
-        Self { spare: Vec::new(), scratch: vec![0; SCRATCH].into_boxed_slice() }
+        Self { spare: Vec::new() }
     }
 
     /// An empty buffer.
@@ -30,6 +28,23 @@ impl Buffers {
 }
 
 impl Default for Buffers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the sockets of one event loop are read into, one after the other.
+#[derive(Debug)]
+pub struct Scratch(pub(crate) Box<[u8]>);
+
+impl Scratch {
+    /// Room for one read.
+    pub fn new() -> Self {
+        Self(vec![0; SCRATCH].into_boxed_slice())
+    }
+}
+
+impl Default for Scratch {
     fn default() -> Self {
         Self::new()
     }

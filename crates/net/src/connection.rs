@@ -4,11 +4,14 @@
 //! whole yet is kept, and it grows with what came, never with what was claimed. Writing: whatever a batch appends to
 //! [`Connection::output`] leaves with one write.
 
-use crate::{Budget, Buffers};
+use crate::{Budget, Buffers, Scratch};
 use midas_nfs::record::{Records, Step, TooLong};
 use mio::net::TcpStream;
+use rustix::net::sockopt;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
+use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// A connection, registered with its loop by its owner.
 #[derive(Debug)]
@@ -37,6 +40,9 @@ pub enum Flow {
     Waiting,
 }
 
+/// Whether a batch of records goes on after one of them.
+pub type Go = ControlFlow<()>;
+
 /// Why a connection is over.
 #[derive(Debug)]
 pub enum Ended {
@@ -64,6 +70,9 @@ impl Connection {
     /// Takes a socket over; records of up to `limit` bytes are accepted.
     pub fn new(socket: TcpStream, limit: usize, budget: Budget) -> io::Result<Self> {
         socket.set_nodelay(true)?;
+        // A client that lost its power must not keep its place for ever.
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, KEEPALIVE)?;
         Ok(Self {
             socket,
             records: Records::new(limit),
@@ -82,58 +91,79 @@ impl Connection {
         &mut self.socket
     }
 
-    /// Reads once and hands every whole record to `each`, with the output to append answers to.
-    pub fn receive(&mut self, buffers: &mut Buffers, mut each: impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
+    /// Reads once and hands every whole record to `each`, with [`Connection::output`] to append answers to: take that before.
+    /// When `each` breaks, the records after that one are kept for the next time.
+    pub fn receive(
+        &mut self,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(&[u8], &mut Vec<u8>) -> Go,
+    ) -> Result<Flow, Ended> {
+        if !self.partial.is_empty() && self.partial.len() >= self.needed {
+            self.split_kept(&mut each)?;
+            return Ok(Flow::More);
+        }
         if !self.reserve() {
             return Ok(Flow::Waiting);
         }
-        self.output(buffers);
         match self.partial.is_empty() {
-            true => self.receive_fresh(buffers, &mut each),
-            false => self.receive_on(buffers, &mut each),
+            true => self.receive_fresh(&mut scratch.0, &mut each),
+            false => self.receive_on(&mut scratch.0, &mut each),
         }
     }
 
     /// Nothing is kept from before: records lie in the scratch buffer.
     fn receive_fresh(
         &mut self,
-        buffers: &mut Buffers,
-        each: &mut impl FnMut(&[u8], &mut Vec<u8>),
+        scratch: &mut [u8],
+        each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go,
     ) -> Result<Flow, Ended> {
-        // With the budget used up, what one read may leave behind stays small.
-        let room = if self.budget.left() > 0 { buffers.scratch.len() } else { FREE };
-        let Some(read) = read(&mut self.socket, &mut buffers.scratch[..room])? else {
+        // Unless the largest record could be reserved, what one read may leave behind stays small: two halves that wait for
+        // each other's room would wait for ever.
+        let room = if self.budget.left() > self.limit { scratch.len() } else { FREE };
+        let Some(read) = read(&mut self.socket, &mut scratch[..room])? else {
             return Ok(Flow::Drained);
         };
-        let input = &buffers.scratch[..read];
-        let (used, needed) = split(&mut self.records, input, &mut self.output, each)?;
-        if used < read {
-            let mut partial = buffers.take();
-            partial.extend_from_slice(&buffers.scratch[used..read]);
-            self.partial = partial;
-        }
+        let (used, needed) = split(&mut self.records, &scratch[..read], &mut self.output, each)?;
+        self.partial.extend_from_slice(&scratch[used..read]);
         self.needed = needed;
-        self.settle(buffers);
-        Ok(if read == room { Flow::More } else { Flow::Drained })
+        self.settle();
+        Ok(if read == room || self.look_again() { Flow::More } else { Flow::Drained })
     }
 
-    /// A record has begun: read behind it.
-    fn receive_on(&mut self, buffers: &mut Buffers, each: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<Flow, Ended> {
-        let held = self.partial.len();
-        let room = self.needed.saturating_sub(held).clamp(READ_LEAST, READ_MOST);
-        self.partial.resize(held + room, 0);
-        let result = read(&mut self.socket, &mut self.partial[held..]);
-        self.partial.truncate(held + result.as_ref().map_or(0, |read| read.unwrap_or(0)));
-        let Some(read) = result? else {
+    /// A record has begun: read what is missing of it.
+    fn receive_on(
+        &mut self,
+        scratch: &mut [u8],
+        each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go,
+    ) -> Result<Flow, Ended> {
+        let missing = self.needed - self.partial.len();
+        let room = missing.min(scratch.len());
+        let Some(read) = read(&mut self.socket, &mut scratch[..room])? else {
             return Ok(Flow::Drained);
         };
-        if self.partial.len() >= self.needed {
-            let (used, needed) = split(&mut self.records, &self.partial, &mut self.output, each)?;
-            self.partial.drain(..used);
-            self.needed = needed;
+        if self.partial.capacity() - self.partial.len() < read {
+            // The record's own size, and not twice as much.
+            self.partial.reserve_exact(if self.reserved > 0 { missing } else { read });
         }
-        self.settle(buffers);
-        Ok(if read == room { Flow::More } else { Flow::Drained })
+        self.partial.extend_from_slice(&scratch[..read]);
+        match self.partial.len() >= self.needed {
+            true => self.split_kept(each)?,
+            false => self.settle(),
+        }
+        Ok(if read == room || self.look_again() { Flow::More } else { Flow::Drained })
+    }
+
+    fn split_kept(&mut self, each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go) -> Result<(), Ended> {
+        let (used, needed) = split(&mut self.records, &self.partial, &mut self.output, each)?;
+        self.partial.drain(..used);
+        self.needed = needed;
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether whole records are kept because the last batch was broken off.
+    fn look_again(&self) -> bool {
+        !self.partial.is_empty() && self.partial.len() >= self.needed
     }
 
     /// A record that is large reserves what it will take before it is read on. One in several fragments does not say what it
@@ -149,18 +179,23 @@ impl Connection {
         reserved
     }
 
-    /// Accounts for what is held now, and gives back what is not.
-    fn settle(&mut self, buffers: &mut Buffers) {
-        let held = self.partial.len() + self.records.held();
-        if held == 0 {
-            buffers.give(std::mem::take(&mut self.partial));
+    /// Accounts for what is held now, and gives back what is not. An idle connection holds next to nothing.
+    fn settle(&mut self) {
+        if self.partial.len() <= FREE && self.partial.capacity() > 2 * FREE {
+            self.partial.shrink_to(self.partial.len());
         }
+        let held = self.partial.len() + self.records.held();
         if held <= FREE {
             self.budget.release(std::mem::take(&mut self.reserved));
-        } else if held > self.reserved {
+        } else if !self.reserve() && held > self.reserved {
             self.budget.force(held - self.reserved);
             self.reserved = held;
         }
+    }
+
+    /// Bytes that are held under the budget.
+    pub const fn reserved(&self) -> usize {
+        self.reserved
     }
 
     /// Where answers and calls are appended; they leave with the next [`Connection::flush`].
@@ -230,14 +265,17 @@ fn split(
     records: &mut Records,
     input: &[u8],
     output: &mut Vec<u8>,
-    each: &mut impl FnMut(&[u8], &mut Vec<u8>),
+    each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go,
 ) -> Result<(usize, usize), Ended> {
     let mut used = 0;
     loop {
         match records.next(&input[used..]).map_err(Ended::TooLong)? {
             Step::Record { body, consumed } => {
-                each(body, output);
+                let go = each(body, output);
                 used += consumed;
+                if go.is_break() {
+                    return Ok((used, 0));
+                }
             }
             Step::More { consumed, needed } => return Ok((used + consumed, needed)),
         }
@@ -259,6 +297,5 @@ fn read(socket: &mut TcpStream, into: &mut [u8]) -> Result<Option<usize>, Ended>
 
 /// An unfinished record takes this much without a reservation.
 const FREE: usize = 16 << 10;
-/// One read behind an unfinished record.
-const READ_LEAST: usize = 16 << 10;
-const READ_MOST: usize = 1 << 20;
+/// Silence after which the other side is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);

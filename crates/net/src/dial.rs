@@ -6,7 +6,6 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -21,42 +20,48 @@ pub enum Source {
 
 /// Connects within `patience`.
 pub fn dial(address: SocketAddr, source: Source, patience: Duration) -> io::Result<TcpStream> {
-    if source == Source::Any {
-        return TcpStream::connect_timeout(&address, patience);
-    }
-    for _ in RESERVED_FIRST..=RESERVED_LAST {
-        match dial_from(next_reserved(), address, patience) {
-            Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
-            Err(Errno::ACCESS) => break,
-            result => return Ok(result?),
-        }
-    }
-    TcpStream::connect_timeout(&address, patience)
+    let stream = begin(address, source)?;
+    finished(&stream, patience)?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
-fn dial_from(port: u16, address: SocketAddr, patience: Duration) -> Result<TcpStream, Errno> {
+/// Begins to connect and does not wait: the socket does not block, and can be written once the connection is there.
+pub fn begin(address: SocketAddr, source: Source) -> io::Result<TcpStream> {
+    if source == Source::Reserved {
+        for _ in RESERVED_FIRST..=RESERVED_LAST {
+            match begin_from(Some(next_reserved()), address) {
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+                Err(Errno::ACCESS | Errno::PERM) => break,
+                result => return Ok(result?),
+            }
+        }
+    }
+    Ok(begin_from(None, address)?)
+}
+
+fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<TcpStream, Errno> {
     let (family, any) = match address {
         SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
     };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-    // A port whose last connection lingers may be used again for another server.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddr::new(any, port))?;
-    match connect(&socket, &address) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => finished(&socket, patience)?,
-        Err(error) => return Err(error),
+    if let Some(port) = port {
+        // A port whose last connection lingers may be used again for another server.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddr::new(any, port))?;
     }
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    Ok(TcpStream::from(socket))
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits until a connection is there or has failed.
-fn finished(socket: &OwnedFd, patience: Duration) -> Result<(), Errno> {
+fn finished(socket: &TcpStream, patience: Duration) -> Result<(), Errno> {
     let limit = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
     let mut watched = [PollFd::new(socket, PollFlags::OUT)];
-    match poll(&mut watched, Some(&limit))? {
+    match rustix::io::retry_on_intr(|| poll(&mut watched, Some(&limit)))? {
         0 => Err(Errno::TIMEDOUT),
         _ => sockopt::socket_error(socket)?,
     }

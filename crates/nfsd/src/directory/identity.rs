@@ -58,12 +58,12 @@ impl Finder {
     pub(super) fn new(root: BorrowedFd<'_>) -> Self {
         let works = name_to_handle(root)
             .is_ok_and(|handle| handle.bytes().len() <= KERNEL_MAX && open_by_handle(root, &handle).is_ok());
-        if works { Self::Kernel } else { Self::seen(TABLE_MAX) }
+        if works { Self::Kernel } else { Self::seen() }
     }
 
     /// The table, whatever the kernel can do.
-    pub(super) fn seen(bound: usize) -> Self {
-        Self::Seen(Mutex::new(Table::new(bound)))
+    pub(super) fn seen() -> Self {
+        Self::Seen(Mutex::new(Table::new(TABLE_MAX)))
     }
 
     /// The identity of an open object.

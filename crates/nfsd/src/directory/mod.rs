@@ -78,9 +78,11 @@ impl Directory {
     pub(crate) fn new(root: &Path, options: &DirectoryOptions) -> io::Result<Self> {
         let root = rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let found = stat(root.as_fd()).map_err(io::Error::other)?;
+        // Every file is opened this way: where it does not work (no /proc), nothing would.
+        for_reading(root.as_fd()).map_err(io::Error::other)?;
         let finder = match options.handles {
             Handles::Best => Finder::new(root.as_fd()),
-            Handles::Seen => Finder::seen(TABLE_MAX),
+            Handles::Seen => Finder::seen(),
         };
         let identity = finder.identify(root.as_fd(), &found).map_err(io::Error::other)?;
         let key = options.key.map_or_else(|| seal::key_of(root.as_fd()), Ok)?;
@@ -197,6 +199,7 @@ impl Store for Directory {
             return Ok(offset >= size);
         }
         let fd = for_reading(file.fd.as_fd())?;
+        let count = count.min((size - offset) as usize);
         let start = out.len();
         out.resize(start + count, 0);
         let mut filled = start;
@@ -351,5 +354,3 @@ const BARE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DEPTH_MAX: usize = 4096;
 /// What PATHCONF says; the file system itself decides.
 const LINKS: u32 = 32_000;
-/// Objects that are found again by the names under which they were seen.
-const TABLE_MAX: usize = 1 << 20;

@@ -68,7 +68,7 @@ fn member<S: Store>(store: &S, by: Caller<'_>, dir: &Object<S::Node>, name: &[u8
 }
 
 fn filled(page: Page, eof: bool) -> Outcome<Vec<u8>> {
-    ensure(eof || page.entries() > 0, Nfsstat3::TOOSMALL)?;
+    ensure(!page.too_small(eof), Nfsstat3::TOOSMALL)?;
     Ok(page.finish(eof))
 }
 

@@ -166,7 +166,10 @@ fn make<S: Store>(
     possible(store, wanted)?;
     let mut object = store.create(Place { dir: &dir.node, name }, &new)?;
     if let Some(rest) = rest(wanted, kind) {
-        set(store, &object, &rest)?;
+        if let Err(status) = set(store, &object, &rest) {
+            store.remove(Place { dir: &dir.node, name }, &object)?;
+            return Err(status);
+        }
         object.attributes = store.attributes(&object.node)?;
     }
     Ok(object)

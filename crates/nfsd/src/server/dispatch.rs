@@ -1,11 +1,11 @@
 //! What a server does with a record: refuse it, answer it at once, or let it wait for a worker. No sockets here.
 
 use super::fault::Fault;
-use super::replay::{Known, Replays, Verdict};
 use super::service::ServiceTimes;
 use super::station::Station;
 use super::truth::{Executed, Mark, Truth};
 use crate::{Identity, Namespace, User};
+use midas_net::{Known, Replays, Verdict};
 use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};
@@ -58,14 +58,25 @@ pub(super) struct Origin {
     pub(super) asker: Asker,
     pub(super) client: IpAddr,
     pub(super) local: IpAddr,
+    pub(super) door: Door,
 }
 
-/// A call that waits for a worker or its service time.
+/// Which socket it came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The server's own: every program answers.
+    Nfs,
+    /// The port mapper's: no other program is there.
+    Portmap,
+}
+
+/// A call that waits for a worker, its service time, or the end of a hang.
 #[derive(Debug)]
 pub(super) struct Job {
-    asker: Asker,
+    origin: Origin,
     record: Box<[u8]>,
     known: Option<Known>,
+    expects: usize,
 }
 
 /// What became of a record.
@@ -73,10 +84,20 @@ pub(super) struct Job {
 pub(super) enum Taken {
     /// Its answer was appended.
     Answered,
-    /// Its answer will come.
-    Queued,
+    /// Its answer was appended, for the newest of those who asked.
+    AnsweredTo(Asker),
+    /// Its answer will come, and will be about so long.
+    Queued { expects: usize },
+    /// It was sent again: the answer that another asker waited for goes to this one.
+    Joined { displaced: Asker },
     /// Nothing that could be answered.
     Ignored,
+}
+
+/// An answer whose time has come.
+pub(super) struct Finished {
+    pub(super) to: Asker,
+    pub(super) expected: usize,
 }
 
 impl Server {
@@ -100,8 +121,24 @@ impl Server {
 
     /// A record came in; an answer that is ready is appended to `out`.
     pub(super) fn take(&mut self, now: Instant, origin: &Origin, record: &[u8], out: &mut Vec<u8>) -> Taken {
+        self.answer(now, origin, record, None, out)
+    }
+
+    /// A call whose time has come: its answer is put into `out`.
+    pub(super) fn finish(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Finished> {
+        let (job, _) = self.station.done(now)?;
+        let expected = job.expects;
+        let to = match self.answer(now, &job.origin, &job.record, Some(&job), out) {
+            Taken::AnsweredTo(newest) => newest,
+            Taken::Answered | Taken::Queued { .. } | Taken::Joined { .. } | Taken::Ignored => job.origin.asker,
+        };
+        Some(Finished { to, expected })
+    }
+
+    /// Answers at once, or later; `job` is the record's job when it has waited already.
+    fn answer(&mut self, now: Instant, origin: &Origin, record: &[u8], job: Option<&Job>, out: &mut Vec<u8>) -> Taken {
         let (xid, why) = match rpc::Call::decode(record) {
-            Ok(call) => match self.call(now, origin, record, &call, out) {
+            Ok(call) => match self.call(now, (origin, record, job), &call, out) {
                 Ok(taken) => return taken,
                 Err(why) => (call.xid, why),
             },
@@ -115,14 +152,21 @@ impl Server {
     fn call(
         &mut self,
         now: Instant,
-        origin: &Origin,
-        record: &[u8],
+        (origin, record, job): (&Origin, &[u8], Option<&Job>),
         call: &rpc::Call<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Taken, Refusal> {
         let credential = Credential::decode(&call.credential)?;
+        if origin.door == Door::Portmap && call.program != portmap::PROGRAM {
+            return Err(Refusal::ProgUnavail);
+        }
+        if call.program == nfs3::PROGRAM {
+            return self.nfs(now, (origin, record, job), (call, &credential), out);
+        }
+        if job.is_none() && self.hangs(now) {
+            return Ok(self.later(now, origin, record, Duration::ZERO, None, SMALL));
+        }
         match call.program {
-            nfs3::PROGRAM => return self.nfs(now, origin, record, call, &credential, out),
             mount::PROGRAM => self.mount(origin, call, out)?,
             portmap::PROGRAM => self.portmap(origin, call, out)?,
             _ => return Err(Refusal::ProgUnavail),
@@ -130,24 +174,11 @@ impl Server {
         Ok(Taken::Answered)
     }
 
-    /// A datagram to the port mapper: other programs are not there.
-    pub(super) fn take_portmap(&mut self, now: Instant, origin: &Origin, datagram: &[u8], out: &mut Vec<u8>) -> Taken {
-        match rpc::Call::decode(datagram) {
-            Ok(call) if call.program != portmap::PROGRAM => {
-                record::put(out, |out| rpc::Reply::refuse(out, call.xid, Refusal::ProgUnavail));
-                Taken::Answered
-            }
-            Ok(_) | Err(_) => self.take(now, origin, datagram, out),
-        }
-    }
-
     fn nfs(
         &mut self,
         now: Instant,
-        origin: &Origin,
-        record: &[u8],
-        call: &rpc::Call<'_>,
-        credential: &Credential<'_>,
+        (origin, record, job): (&Origin, &[u8], Option<&Job>),
+        (call, credential): (&rpc::Call<'_>, &Credential<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Taken, Refusal> {
         if call.version != nfs3::VERSION {
@@ -155,7 +186,11 @@ impl Server {
         }
         let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
         let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
+        let waits = job.is_none() && self.hangs(now);
         if procedure == Procedure::Null {
+            if waits {
+                return Ok(self.later(now, origin, record, Duration::ZERO, None, SMALL));
+            }
             record::put(out, |out| rpc::Reply::accept(out, call.xid));
             return Ok(Taken::Answered);
         }
@@ -163,25 +198,41 @@ impl Server {
             accept(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
             return Ok(Taken::Answered);
         }
-        let known = match procedure.idempotent() {
-            true => None,
-            false => match self.replays.begin(origin.client, call.xid, procedure, record, origin.asker) {
+        let service = if job.is_none() { self.demand(procedure) } else { Duration::ZERO };
+        let queues = job.is_none() && (waits || !service.is_zero() || self.station.len() > 0);
+        // A WRITE or COMMIT is known only while it waits: executed again later it does no harm, overtaken by itself it does.
+        let known = match job.and_then(|job| job.known) {
+            Some(known) => Some(known),
+            None if procedure.idempotent() && !(queues && writes(procedure)) => None,
+            None => match self.replays.begin(now, origin.client, call.xid, procedure, record, origin.asker) {
                 Verdict::New(known) => Some(known),
-                Verdict::Joined => return Ok(Taken::Queued),
+                Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
+                Verdict::Done(_) if waits => None,
                 Verdict::Done(results) => {
                     accept(out, call.xid, |out| out.extend_from_slice(results));
                     return Ok(Taken::Answered);
                 }
             },
         };
-        let service = self.demand(procedure);
-        if service.is_zero() && self.station.len() == 0 && !self.hangs(now) {
-            self.execute(now, call.xid, credential, &arguments, known.as_ref(), out);
-            return Ok(Taken::Answered);
+        if queues {
+            return Ok(self.later(now, origin, record, service, known, expects(&arguments)));
         }
-        let job = Job { asker: origin.asker, record: record.into(), known };
+        let newest = self.execute(now, call.xid, credential, &arguments, known.as_ref(), out);
+        Ok(newest.map_or(Taken::Answered, Taken::AnsweredTo))
+    }
+
+    fn later(
+        &mut self,
+        now: Instant,
+        origin: &Origin,
+        record: &[u8],
+        service: Duration,
+        known: Option<Known>,
+        expects: usize,
+    ) -> Taken {
+        let job = Job { origin: *origin, record: record.into(), known, expects };
         self.station.arrive(now, service, record.len(), job);
-        Ok(Taken::Queued)
+        Taken::Queued { expects }
     }
 
     /// How long a call takes; drawn by the call's number, so that one seed is one sequence of service times.
@@ -194,19 +245,7 @@ impl Server {
         self.service.demand(self.arrivals, procedure) + more
     }
 
-    /// A call whose time has come: its answer is put into `out`, and who gets it is returned.
-    pub(super) fn finish(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Asker> {
-        let (job, _) = self.station.done(now)?;
-        // Both were decoded when the record came in.
-        let call = rpc::Call::decode(&job.record).ok()?;
-        let credential = Credential::decode(&call.credential).ok()?;
-        let procedure = Procedure::from_number(call.procedure)?;
-        let arguments = nfs3::Call::decode(procedure, call.args).ok()?;
-        let newest = self.execute(now, call.xid, &credential, &arguments, job.known.as_ref(), out);
-        Some(newest.unwrap_or(job.asker))
-    }
-
-    /// Executes and answers; the newest asker where the call was sent again meanwhile.
+    /// Executes and answers; who gets the answer, where the call was sent again from elsewhere meanwhile.
     fn execute(
         &mut self,
         now: Instant,
@@ -222,13 +261,17 @@ impl Server {
         let results = out.len();
         let status = self.namespace.execute(&self.identity, &who, call, out);
         record::end(out, begin);
+        let procedure = call.procedure();
         if let Some(truth) = &self.truth {
             let (mark, unique) = self.mark(credential);
             let server = self.identity.server;
-            let procedure = call.procedure();
             truth.executed(now, Executed { at: Duration::ZERO, server, procedure, mark, status }, unique);
         }
-        known.and_then(|known| self.replays.finish(known, &out[results..]))
+        let known = known?;
+        match writes(procedure) {
+            true => self.replays.forget(known),
+            false => self.replays.finish(known, &out[results..]),
+        }
     }
 
     /// The client's own number for a call, and whether it makes them unique.
@@ -370,6 +413,22 @@ fn accept(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
+/// Data, which a late copy of the same call must not overwrite.
+const fn writes(procedure: Procedure) -> bool {
+    matches!(procedure, Procedure::Write | Procedure::Commit)
+}
+
+/// About how long the answer to a call will be.
+const fn expects(call: &nfs3::Call<'_>) -> usize {
+    let more = match call {
+        nfs3::Call::Read { count, .. } | nfs3::Call::Readdir { count, .. } => *count,
+        nfs3::Call::Readdirplus { maxcount, .. } => *maxcount,
+        _ => 0,
+    };
+    let most = 1 << 20;
+    SMALL + if more > most { most as usize } else { more as usize }
+}
+
 /// Another one at every start, and on every server.
 pub(super) fn write_verifier(server: u16) -> [u8; 8] {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
@@ -378,7 +437,9 @@ pub(super) fn write_verifier(server: u16) -> [u8; 8] {
 
 /// Machine names of clients that never use a stamp twice.
 const UNIQUE: &[u8] = b"midas-bench-";
+/// The answer to most calls.
+pub(super) const SMALL: usize = 256;
 /// Mounts that DUMP tells of.
-const MOUNTS_MOST: usize = 1024;
+const MOUNTS_MOST: usize = 256;
 /// Names in a path that is mounted.
 const DEPTH_MOST: usize = 512;

@@ -3,10 +3,11 @@
 //! A client that sends more than it may have in flight, or that does not read its answers, is not read until it is ready again:
 //! calls are delayed, never refused.
 
-use super::dispatch::{Asker, Origin, Server, Taken};
+use super::dispatch::{Asker, Door, Finished, Origin, SMALL, Server, Taken};
 use super::fault::Fault;
-use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow};
-use mio::net::{TcpListener, UdpSocket};
+use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Scratch};
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use std::io::{self, ErrorKind};
@@ -40,12 +41,22 @@ pub(super) struct Loop {
     peers: Slab<Peer>,
     generation: u32,
     buffers: Buffers,
+    scratch: Scratch,
     budget: Budget,
     bounds: Bounds,
     /// Peers that have more to be read, in turn.
-    ready: Vec<usize>,
-    /// Peers that are not read for now although they have more.
-    paused: Vec<usize>,
+    ready: Vec<Asker>,
+    /// Peers that are not read for now: over a bound, or without room for their record.
+    paused: Vec<Asker>,
+    /// Whether somebody waits for room that others hold.
+    starved: bool,
+    /// A door could not be served to its end: out of descriptors, or too many at once.
+    knocking: bool,
+    /// When to look at the paused and the doors again, and when to look for those who stall.
+    look_at: Instant,
+    stall_at: Instant,
+    /// Bytes of answers that are not sent yet or will come, over all peers.
+    pending: usize,
     answer: Vec<u8>,
 }
 
@@ -60,24 +71,47 @@ pub struct Bounds {
     pub calls: usize,
     /// Bytes of answers that one connection has not read.
     pub unread: usize,
+    /// Bytes of answers over all connections; past it, each may leave only a few unread.
+    pub unread_all: usize,
     /// Bytes of unfinished records over all connections.
     pub unfinished: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { connections: 16_384, record: (1 << 20) + 4096, calls: 16_384, unread: 4 << 20, unfinished: 64 << 20 }
+        Self {
+            connections: 16_384,
+            record: (1 << 20) + 4096,
+            calls: 16_384,
+            unread: 4 << 20,
+            unread_all: 128 << 20,
+            unfinished: 64 << 20,
+        }
     }
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 struct Peer {
     connection: Connection,
     origin: Origin,
     waiting: usize,
+    /// Bytes of answers that will come.
+    expected: usize,
+    /// What this peer adds to the loop's `pending`.
+    counted: usize,
     paused: bool,
     queued: bool,
-    last: bool,
+    /// The other side sends no more: what is left must be read to its end.
+    read_closed: bool,
+    /// All was read: it ends with its last answer.
+    ending: bool,
     heard: Instant,
+}
+
+impl Peer {
+    fn pending(&self) -> usize {
+        self.connection.unsent() + self.expected
+    }
 }
 
 /// The sockets and channels of a loop.
@@ -111,10 +145,16 @@ impl Loop {
             peers: Slab::new(),
             generation: 0,
             buffers: Buffers::new(),
+            scratch: Scratch::new(),
             budget: Budget::new(bounds.unfinished),
             bounds,
             ready: Vec::new(),
             paused: Vec::new(),
+            starved: false,
+            knocking: false,
+            look_at: Instant::now(),
+            stall_at: Instant::now(),
+            pending: 0,
             answer: Vec::new(),
         };
         Ok((event_loop, waker))
@@ -124,7 +164,7 @@ impl Loop {
     pub(super) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
-            let timeout = match (self.ready.is_empty(), self.paused.is_empty()) {
+            let timeout = match (self.ready.is_empty(), self.paused.is_empty() && !self.knocking) {
                 (false, _) => Some(Duration::ZERO),
                 (true, false) => Some(LOOK_AGAIN),
                 (true, true) => None,
@@ -136,8 +176,8 @@ impl Loop {
             let now = Instant::now();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(now, false),
-                    PORTMAP => self.accept(now, true),
+                    LISTENER => self.accept(now, Door::Nfs),
+                    PORTMAP => self.accept(now, Door::Portmap),
                     PORTMAP_UDP => self.datagrams(now),
                     ALARM => self.alarm.rang(),
                     WAKER => {
@@ -145,80 +185,125 @@ impl Loop {
                             return Ok(());
                         }
                     }
-                    Token(slot) => self.ready_now(slot - FIRST, event.is_writable()),
+                    Token(slot) => self.ready_now(slot - FIRST, event),
                 }
             }
             self.serve(now);
             self.work(Instant::now());
-            self.look_again();
+            self.look_again(now);
             self.set_alarm(Instant::now())?;
         }
     }
 
-    /// A socket can be read or written again.
-    fn ready_now(&mut self, slot: usize, writable: bool) {
+    /// A socket can be read or written again, or is gone.
+    fn ready_now(&mut self, slot: usize, event: &Event) {
         let Some(peer) = self.peers.get_mut(slot) else { return };
-        if writable && peer.connection.unsent() > 0 {
+        if event.is_error() || event.is_read_closed() && event.is_write_closed() {
+            self.end(slot);
+            return;
+        }
+        peer.read_closed |= event.is_read_closed();
+        if event.is_writable() && peer.connection.unsent() > 0 {
             self.flush(slot);
         }
         self.enqueue(slot);
     }
 
     fn enqueue(&mut self, slot: usize) {
-        if let Some(peer) = self.peers.get_mut(slot).filter(|peer| !peer.queued) {
+        if let Some(peer) = self.peers.get_mut(slot).filter(|peer| !peer.queued && !peer.ending) {
             peer.queued = true;
-            self.ready.push(slot);
+            self.ready.push(peer.origin.asker);
         }
+    }
+
+    fn pause(&mut self, slot: usize) {
+        if let Some(peer) = self.peers.get_mut(slot).filter(|peer| !peer.paused) {
+            peer.paused = true;
+            self.paused.push(peer.origin.asker);
+        }
+    }
+
+    /// The slot of a peer that still is who it was.
+    fn slot_of(&self, asker: Asker) -> Option<usize> {
+        let peer = self.peers.get(asker.slot)?;
+        (peer.origin.asker == asker).then_some(asker.slot)
+    }
+
+    /// Whether a peer must wait before it is read again.
+    fn over(&self, peer: &Peer) -> bool {
+        let unread = if self.pending < self.bounds.unread_all { self.bounds.unread } else { UNREAD_LEAST };
+        peer.waiting >= self.bounds.calls || peer.pending() >= unread || self.server.station.full()
     }
 
     /// Every peer that has something gets one read.
     fn serve(&mut self, now: Instant) {
-        for slot in std::mem::take(&mut self.ready) {
-            let Some(peer) = self.peers.get_mut(slot) else { continue };
-            peer.queued = false;
-            if over(peer, &self.bounds) || self.server.station.full() {
-                if !std::mem::replace(&mut peer.paused, true) {
-                    self.paused.push(slot);
-                }
+        for asker in std::mem::take(&mut self.ready) {
+            let Some(slot) = self.slot_of(asker) else { continue };
+            self.peers[slot].queued = false;
+            if self.over(&self.peers[slot]) {
+                self.pause(slot);
                 continue;
             }
             match self.receive(now, slot) {
-                Ok(Flow::Drained) => {}
-                Ok(Flow::More) => self.enqueue(slot),
-                Ok(Flow::Waiting) => self.pause(slot),
-                Err(ended) => {
-                    self.end(slot, &ended);
+                Ok(Flow::Drained) if !self.peers[slot].read_closed => {}
+                Ok(Flow::Drained | Flow::More) => self.enqueue(slot),
+                Ok(Flow::Waiting) => {
+                    self.starved = true;
+                    self.pause(slot);
+                }
+                Err(Ended::Closed) => self.peers[slot].ending = true,
+                Err(Ended::Failed(_) | Ended::TooLong(_)) => {
+                    self.flush(slot);
+                    self.end(slot);
                     continue;
                 }
             }
             self.flush(slot);
         }
-        if let Some(truth) = self.server.truth.clone() {
+        if let Some(truth) = &self.server.truth {
             truth.queue(now, self.server.identity.server, self.server.station.len());
         }
     }
 
-    fn pause(&mut self, slot: usize) {
-        if let Some(peer) = self.peers.get_mut(slot)
-            && !std::mem::replace(&mut peer.paused, true)
-        {
-            self.paused.push(slot);
-        }
-    }
-
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
-        let Some(peer) = self.peers.get_mut(slot) else { return Err(Ended::Closed) };
-        let (origin, waiting, last) = (peer.origin, &mut peer.waiting, &mut peer.last);
-        peer.heard = now;
-        let server = &mut self.server;
-        peer.connection.receive(&mut self.buffers, |record, out| {
+        let Self { server, peers, buffers, scratch, bounds, .. } = self;
+        let Peer { connection, origin, waiting, expected, ending, heard, .. } = &mut peers[slot];
+        let mut displaced = Vec::new();
+        connection.output(buffers);
+        let flow = connection.receive(scratch, |record, out| {
             let before = out.len();
-            match server.take(now, &origin, record, out) {
-                Taken::Answered => *last |= spoil(server.fault, out, before),
-                Taken::Queued => *waiting += 1,
+            match server.take(now, origin, record, out) {
+                Taken::Answered | Taken::AnsweredTo(_) => *ending |= spoil(server.fault, out, before),
+                Taken::Queued { expects } => {
+                    *waiting += 1;
+                    *expected += expects;
+                }
+                Taken::Joined { displaced: asker } => {
+                    *waiting += 1;
+                    *expected += SMALL;
+                    displaced.push(asker);
+                }
                 Taken::Ignored => {}
             }
-        })
+            let more = out.len() + *expected < bounds.unread && *waiting < bounds.calls && !server.station.full();
+            if more { Go::Continue(()) } else { Go::Break(()) }
+        });
+        if !matches!(flow, Ok(Flow::Waiting)) {
+            *heard = now;
+        }
+        for asker in displaced {
+            self.waited(asker, SMALL);
+        }
+        flow
+    }
+
+    /// A peer waits for one answer less.
+    fn waited(&mut self, asker: Asker, expected: usize) -> Option<usize> {
+        let slot = self.slot_of(asker)?;
+        let peer = &mut self.peers[slot];
+        peer.waiting = peer.waiting.saturating_sub(1);
+        peer.expected = peer.expected.saturating_sub(expected);
+        Some(slot)
     }
 
     /// Calls whose service is over are executed and answered.
@@ -228,59 +313,78 @@ impl Loop {
         let mut changed = Vec::new();
         loop {
             self.answer.clear();
-            let Some(Asker { slot, generation }) = self.server.finish(now, &mut self.answer) else { break };
+            let Some(Finished { to, expected }) = self.server.finish(now, &mut self.answer) else { break };
             if let Some(truth) = &self.server.truth {
                 truth.queue(now, self.server.identity.server, self.server.station.len());
             }
-            let peer = self.peers.get_mut(slot).filter(|peer| peer.origin.asker.generation == generation);
-            if let Some(peer) = peer {
-                peer.last |= spoil(self.server.fault, &mut self.answer, 0);
+            if let Some(slot) = self.waited(to, expected) {
+                let peer = &mut self.peers[slot];
+                peer.ending |= spoil(self.server.fault, &mut self.answer, 0);
                 peer.connection.output(&mut self.buffers).extend_from_slice(&self.answer);
-                peer.waiting = peer.waiting.saturating_sub(1);
                 changed.push(slot);
             }
         }
+        changed.sort_unstable();
         changed.dedup();
         for slot in changed {
             self.flush(slot);
         }
     }
 
+    /// Sends what there is; a peer that was over its bound may be read again, and one that has had its last answer ends.
     fn flush(&mut self, slot: usize) {
         let Some(peer) = self.peers.get_mut(slot) else { return };
-        match peer.connection.flush(&mut self.buffers) {
-            Ok(true) if peer.last => self.end(slot, &Ended::Closed),
-            Ok(_) => {}
-            Err(ended) => self.end(slot, &ended),
+        let sent = peer.connection.flush(&mut self.buffers);
+        self.pending = self.pending - peer.counted + peer.pending();
+        peer.counted = peer.pending();
+        match sent {
+            Ok(true) if peer.ending && peer.waiting == 0 => self.end(slot),
+            Ok(_) => self.resume(slot),
+            Err(_) => self.end(slot),
         }
     }
 
-    /// Peers that were paused and need not be any more get their turn. One that holds the beginning of a record, sends nothing
-    /// more and keeps others waiting is ended.
-    fn look_again(&mut self) {
-        let full = self.server.station.full();
-        let now = Instant::now();
-        for slot in std::mem::take(&mut self.paused) {
-            let Some(peer) = self.peers.get_mut(slot) else { continue };
-            if full || over(peer, &self.bounds) {
-                self.paused.push(slot);
-                continue;
-            }
-            peer.paused = false;
+    fn resume(&mut self, slot: usize) {
+        if self.peers[slot].paused && !self.over(&self.peers[slot]) {
+            self.peers[slot].paused = false;
             self.enqueue(slot);
         }
-        if !self.paused.is_empty() || self.budget.left() == 0 {
+    }
+
+    /// From time to time: peers that were paused and need not be any more get their turn, doors are tried again, and while
+    /// somebody waits for room, those who hold some and neither send nor read are ended.
+    fn look_again(&mut self, now: Instant) {
+        if now < self.look_at || (self.paused.is_empty() && !self.knocking) {
+            return;
+        }
+        self.look_at = now + LOOK_AGAIN;
+        if std::mem::take(&mut self.knocking) {
+            self.accept(now, Door::Nfs);
+            self.accept(now, Door::Portmap);
+            self.datagrams(now);
+        }
+        for asker in std::mem::take(&mut self.paused) {
+            let Some(slot) = self.slot_of(asker).filter(|slot| self.peers[*slot].paused) else { continue };
+            self.peers[slot].paused = false;
+            match self.over(&self.peers[slot]) {
+                true => self.pause(slot),
+                false => self.enqueue(slot),
+            }
+        }
+        if now >= self.stall_at && std::mem::take(&mut self.starved) {
+            self.stall_at = now + STALL_LOOK;
             self.end_stalled(now);
         }
     }
 
     fn end_stalled(&mut self, now: Instant) {
+        let ours = |peer: &Peer| peer.paused && peer.connection.unsent() == 0;
         let stalled = |peer: &Peer| {
-            peer.connection.mid_record() && !peer.paused && now.saturating_duration_since(peer.heard) > STALL
+            peer.connection.reserved() > 0 && !ours(peer) && now.saturating_duration_since(peer.heard) > STALL
         };
         let slots: Vec<usize> = self.peers.iter().filter(|(_, peer)| stalled(peer)).map(|(slot, _)| slot).collect();
         for slot in slots {
-            self.end(slot, &Ended::Closed);
+            self.end(slot);
         }
     }
 
@@ -290,27 +394,31 @@ impl Loop {
         self.alarm.set(now, next)
     }
 
-    fn accept(&mut self, now: Instant, portmap: bool) {
+    fn accept(&mut self, now: Instant, door: Door) {
         loop {
-            let listener = match portmap {
-                true => self.portmap.as_ref().map(|(tcp, _)| tcp),
-                false => self.listener.as_ref(),
+            let listener = match door {
+                Door::Nfs => self.listener.as_ref(),
+                Door::Portmap => self.portmap.as_ref().map(|(tcp, _)| tcp),
             };
             let Some(accepted) = listener.map(TcpListener::accept) else { return };
             match accepted {
                 Ok((socket, client)) if self.peers.len() < self.bounds.connections => {
                     // A socket that is gone already needs no answer.
-                    let _gone = self.welcome(now, socket, client);
+                    let _gone = self.welcome(now, socket, client, door);
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(_) => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(_) => {
+                    // Out of descriptors: the socket stays where it is, and no event will tell of it again.
+                    self.knocking = true;
+                    return;
+                }
             }
         }
     }
 
-    fn welcome(&mut self, now: Instant, socket: mio::net::TcpStream, client: SocketAddr) -> io::Result<()> {
+    fn welcome(&mut self, now: Instant, socket: TcpStream, client: SocketAddr, door: Door) -> io::Result<()> {
         let local = socket.local_addr()?.ip().to_canonical();
         let mut connection = Connection::new(socket, self.bounds.record, self.budget.clone())?;
         self.generation = self.generation.wrapping_add(1);
@@ -319,8 +427,19 @@ impl Loop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST + slot), interest)?;
         let asker = Asker { slot, generation: self.generation };
-        let origin = Origin { asker, client: client.ip().to_canonical(), local };
-        entry.insert(Peer { connection, origin, waiting: 0, paused: false, queued: false, last: false, heard: now });
+        let origin = Origin { asker, client: client.ip().to_canonical(), local, door };
+        entry.insert(Peer {
+            connection,
+            origin,
+            waiting: 0,
+            expected: 0,
+            counted: 0,
+            paused: false,
+            queued: false,
+            read_closed: false,
+            ending: false,
+            heard: now,
+        });
         Ok(())
     }
 
@@ -329,24 +448,28 @@ impl Loop {
         let Some((_, socket)) = &self.portmap else { return };
         let mut question = [0; DATAGRAM];
         for _ in 0..EVENTS {
-            let Ok((length, client)) = socket.recv_from(&mut question) else { return };
-            let local = socket.local_addr().map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
+            let (length, client) = match socket.recv_from(&mut question) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
             let asker = Asker { slot: usize::MAX, generation: 0 };
-            let origin = Origin { asker, client: client.ip(), local };
+            let origin = Origin { asker, client: client.ip(), local: local_for(socket, client), door: Door::Portmap };
             self.answer.clear();
-            let taken = self.server.take_portmap(now, &origin, &question[..length], &mut self.answer);
+            let taken = self.server.take(now, &origin, &question[..length], &mut self.answer);
             if taken == Taken::Answered {
                 // A datagram may get lost; the client asks again.
                 let _lost = socket.send_to(&self.answer[midas_nfs::record::MARK..], client);
             }
         }
+        self.knocking = true;
     }
 
     /// Carries commands out; whether to stop.
     fn obey(&mut self, now: Instant) -> io::Result<bool> {
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Fault(fault) => self.fault(fault)?,
+                Command::Fault(fault) => self.fault(now, fault)?,
                 Command::Drop => self.drop_all(),
                 Command::Restart => {
                     self.drop_all();
@@ -358,11 +481,12 @@ impl Loop {
         Ok(false)
     }
 
-    fn fault(&mut self, fault: Fault) -> io::Result<()> {
+    fn fault(&mut self, now: Instant, fault: Fault) -> io::Result<()> {
         self.server.fault = fault;
         self.server.identity.salt = u32::from(fault == Fault::OtherHandles);
         if fault == Fault::Down {
             self.listener = None;
+            self.server.station.clear(now);
             self.drop_all();
         } else if self.listener.is_none() {
             let mut listener = TcpListener::bind(self.address)?;
@@ -376,16 +500,29 @@ impl Loop {
         self.peers.clear();
         self.ready.clear();
         self.paused.clear();
+        self.pending = 0;
     }
 
-    fn end(&mut self, slot: usize, _why: &Ended) {
-        self.peers.try_remove(slot);
+    fn end(&mut self, slot: usize) {
+        if let Some(peer) = self.peers.try_remove(slot) {
+            self.pending -= peer.counted;
+        }
     }
 }
 
-/// Whether a peer must wait before it is read again.
-fn over(peer: &Peer, bounds: &Bounds) -> bool {
-    peer.waiting >= bounds.calls || peer.connection.unsent() >= bounds.unread
+/// The address under which a client reached a socket that may listen on all of them.
+fn local_for(socket: &UdpSocket, client: SocketAddr) -> IpAddr {
+    let bound = socket.local_addr().map(|address| address.ip());
+    let routed = || {
+        let any = if client.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+        let probe = std::net::UdpSocket::bind((any, 0))?;
+        probe.connect(client)?;
+        probe.local_addr().map(|address| address.ip())
+    };
+    match bound {
+        Ok(address) if !address.is_unspecified() => address,
+        Ok(_) | Err(_) => routed().unwrap_or(IpAddr::from([127, 0, 0, 1])),
+    }
 }
 
 /// What a fault makes of an answer that begins at `at`; whether the connection ends with it.
@@ -423,7 +560,10 @@ const FIRST: usize = 8;
 const EVENTS: usize = 1024;
 /// The largest question that portmap takes over UDP.
 const DATAGRAM: usize = 2048;
-/// Paused peers are looked at this often when nothing else happens.
+/// Paused peers and doors are looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Silence in the middle of a record, while others wait for memory.
+/// Silence while one holds room that others wait for, and how often that is looked for.
 const STALL: Duration = Duration::from_secs(30);
+const STALL_LOOK: Duration = Duration::from_secs(1);
+/// Bytes of answers that a connection may leave unread when all together leave too many.
+const UNREAD_LEAST: usize = 64 << 10;

@@ -3,7 +3,6 @@
 mod dispatch;
 mod event;
 mod fault;
-mod replay;
 mod service;
 mod station;
 mod truth;

@@ -2,7 +2,7 @@
 
 use crate::script::tell;
 use crate::world::{Client, ROOT, World};
-use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
 use midas_nfsd::{Handle, Identity, Limits};
 
 #[test]
@@ -55,7 +55,9 @@ fn offsets_have_64_bits_and_holes_take_no_room() {
         read /f 4294967296 3 = 000
         write /f 18446744073709551610 toofar = FBIG
         write /f 9223372036854775800 too-far-too = FBIG
-        set /f size=18446744073709551615 = FBIG
+        set /f size=18446744073709551615 = INVAL
+        create /g size=18446744073709551615 = INVAL
+        lookup /g = NOENT
         stat /f = reg 644 1 0:0 8796093022211
         ",
     );
@@ -74,6 +76,22 @@ fn offsets_have_64_bits_and_holes_take_no_room() {
         stat /f = reg 644 1 0:0 0
         ";
     tell([World::memory(Limits { bytes: 16_384, ..Limits::default() })], far);
+}
+
+/// The largest file differs between file systems; that a creation happens whole or not at all does not.
+#[test]
+fn a_creation_that_fails_leaves_nothing_behind() {
+    for world in World::all() {
+        let (by, root) = (world.by(ROOT), world.root());
+        let place = DirOp { dir: root.file_handle(), name: b"f" };
+        let wanted = Sattr3 { mode: Some(0o644), size: Some(i64::MAX as u64), ..Sattr3::default() };
+        match by.make(&Call::Create { place, how: CreateHow::Guarded(wanted) }) {
+            Ok(file) => assert_eq!(by.attributes(&file).unwrap().size, i64::MAX as u64, "{}", world.name),
+            Err(status) => {
+                assert_eq!((status, by.lookup(&root, b"f")), (Nfsstat3::FBIG, Err(Nfsstat3::NOENT)), "{}", world.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn owners_read_and_write_their_files_and_who_may_execute_may_read() {
         1001> read /f 0 9 = ACCES
         1001> write /f 0 x = ACCES
         1001> set /f size=0 = ACCES
-        1001> commit /f = ACCES
+        1001> commit /f
         1001> unchecked /f size=0 = ACCES
         1001> unchecked /f
         set /f mode=711
@@ -125,8 +125,11 @@ fn new_objects_belong_to_their_makers_and_in_a_setgid_directory_to_its_group() {
         World::with_users(),
         "
         set / mode=777
-        1000:100> create /f mode=644 uid=5 gid=6
-        stat /f = reg 644 1 1000:100 0
+        1000:100> create /f mode=644 uid=5 = PERM
+        1000:100> create /f mode=644 gid=6 = PERM
+        lookup /f = NOENT
+        1000:100,6> create /f mode=644 uid=1000 gid=6
+        stat /f = reg 644 1 1000:6 0
         create /g mode=644 uid=5 gid=6
         stat /g = reg 644 1 5:6 0
         mkdir /s mode=2777 gid=50
