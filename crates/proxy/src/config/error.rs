@@ -25,6 +25,7 @@ impl ConfigError {
     /// The first [`PROBLEMS_MAX`] of these mistakes in a text, each with its offset.
     pub(super) fn new(text: &str, mut found: Vec<(usize, String)>) -> Self {
         found.sort_by_key(|(at, _)| *at);
+        found.dedup();
         let more = found.len().saturating_sub(PROBLEMS_MAX);
         let shown = found.into_iter().take(PROBLEMS_MAX);
         let problems = shown.map(|(at, said)| Problem { place: Some(place(text, at)), text: one_line(&said) });
