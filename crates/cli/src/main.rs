@@ -1,6 +1,7 @@
 //! The midas command: one file a subcommand.
 
 mod bench;
+mod check;
 mod failure;
 mod nfsd;
 mod progress;
@@ -26,6 +27,7 @@ enum Command {
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
     Nfsd(nfsd::Options),
+    Check(check::Options),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
+        Ok(Midas { command: Command::Check(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

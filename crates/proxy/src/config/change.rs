@@ -1,0 +1,105 @@
+//! What a reload changes, and what of it a running daemon can take over.
+
+use super::Config;
+use super::entry::{Entry, Place};
+use super::key::Table;
+use std::collections::HashMap;
+use std::fmt;
+
+/// One difference between two configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The table that differs.
+    pub place: Place,
+    /// How.
+    pub difference: Difference,
+    /// When it takes effect.
+    pub applies: Applies,
+}
+
+/// How a table differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// A pool or export that was not there.
+    Added,
+    /// A pool or export that is no longer there.
+    Removed,
+    /// Another value.
+    Changed {
+        /// Of this key.
+        key: &'static str,
+        /// It was this.
+        from: String,
+        /// It is this.
+        to: String,
+    },
+}
+
+/// When a change takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// At a reload.
+    Live,
+    /// At a restart.
+    Restart,
+}
+
+impl Config {
+    /// What must be done to get from this configuration to the new one; empty if they mean the same. Pools and exports are told
+    /// apart by name and path, so their order does not count.
+    pub fn differences(&self, new: &Self) -> Vec<Change> {
+        let (before, after) = (self.entries(), new.entries());
+        let (old, new) = (by_key(&before), by_key(&after));
+        let mut changes: Vec<Change> = before.iter().filter_map(|entry| change(entry, &new)).collect();
+        let added =
+            after.iter().filter(|entry| names_its_table(entry) && !old.contains_key(&(&entry.place, entry.key)));
+        changes.extend(added.map(|entry| restart(&entry.place, Difference::Added)));
+        changes
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.difference {
+            Difference::Added => write!(f, "{} is new", self.place),
+            Difference::Removed => write!(f, "{} is gone", self.place),
+            Difference::Changed { key, from, to } => write!(f, "{}: {key} changed from {from} to {to}", self.place),
+        }?;
+        match self.applies {
+            Applies::Live => Ok(()),
+            Applies::Restart => f.write_str(" (at the next restart)"),
+        }
+    }
+}
+
+type Entries<'e> = HashMap<(&'e Place, &'static str), &'e Entry>;
+
+fn by_key(entries: &[Entry]) -> Entries<'_> {
+    entries.iter().map(|entry| ((&entry.place, entry.key), entry)).collect()
+}
+
+fn change(entry: &Entry, new: &Entries<'_>) -> Option<Change> {
+    match new.get(&(&entry.place, entry.key)) {
+        Some(other) if other.value == entry.value => None,
+        Some(other) => {
+            let live = entry.place.table.key(entry.key).is_some_and(|key| key.live);
+            let difference = Difference::Changed { key: entry.key, from: entry.value.clone(), to: other.value.clone() };
+            let applies = if live { Applies::Live } else { Applies::Restart };
+            Some(Change { place: entry.place.clone(), difference, applies })
+        }
+        None => names_its_table(entry).then(|| restart(&entry.place, Difference::Removed)),
+    }
+}
+
+fn restart(place: &Place, difference: Difference) -> Change {
+    Change { place: place.clone(), difference, applies: Applies::Restart }
+}
+
+/// Whether this is a pool's name or an export's path: each has one.
+fn names_its_table(entry: &Entry) -> bool {
+    match entry.place.table {
+        Table::Pool => entry.key == "name",
+        Table::Export => entry.key == "path",
+        Table::Top | Table::Listen | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+    }
+}

@@ -1,0 +1,118 @@
+//! A configuration as a list of keys and values, defaults included: what `midas check` shows and what reloads compare.
+
+use super::key::Table;
+use super::value::show_size;
+use super::{Access, Config, Export, Level, LogFormat, Pool, Squash};
+use midas_workload::units::show_span;
+use std::fmt;
+
+/// One key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it belongs.
+    pub place: Place,
+    /// Its key.
+    pub key: &'static str,
+    /// Its value, as one text: lists are separated by blanks.
+    pub value: String,
+}
+
+/// A table of the configuration; of several, the one that is named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The table.
+    pub table: Table,
+    /// The pool's name, the export's path.
+    pub name: Option<String>,
+}
+
+impl Config {
+    /// Every key with its value, in the order of the document.
+    pub fn entries(&self) -> Vec<Entry> {
+        let one = |table, key, value| Entry { place: Place { table, name: None }, key, value };
+        let or = |text: String, absent: &str| if text.is_empty() { absent.to_owned() } else { text };
+        let mut entries = vec![
+            one(Table::Top, "threads", self.threads.to_string()),
+            one(Table::Listen, "nfs", listed(&self.listen.nfs)),
+            one(Table::Listen, "mount", or(listed(&self.listen.mount), "where nfs is")),
+            one(Table::Listen, "portmap", or(listed(&self.listen.portmap), "off")),
+        ];
+        entries.extend(self.pools.iter().flat_map(of_pool));
+        entries.extend(self.exports.iter().flat_map(|export| of_export(export, &self.pool_of(export).name)));
+        entries.extend([
+            one(Table::Limits, "connections", self.limits.connections.to_string()),
+            one(Table::Limits, "record", show_size(self.limits.record as u64)),
+            one(Table::Limits, "calls_per_client", self.limits.calls_per_client.to_string()),
+            one(Table::Limits, "memory", show_size(self.limits.memory as u64)),
+            one(Table::Log, "format", named(&LogFormat::NAMES, &self.log.format)),
+            one(Table::Log, "level", named(&Level::NAMES, &self.log.level)),
+            one(Table::Admin, "socket", self.admin.socket.display().to_string()),
+            one(Table::Admin, "tcp", self.admin.tcp.map_or_else(|| "off".to_owned(), |tcp| tcp.to_string())),
+            one(Table::State, "file", self.state.file.display().to_string()),
+        ]);
+        entries
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.table.name(), &self.name) {
+            (Some(table), Some(name)) => write!(f, "{table} '{name}'"),
+            (Some(_) | None, _) => self.table.fmt(f),
+        }
+    }
+}
+
+fn of_pool(pool: &Pool) -> Vec<Entry> {
+    let server = |server: &super::Server| match server.name == server.address.to_string() {
+        true => server.name.clone(),
+        false => format!("{}={}", server.name, server.address),
+    };
+    let servers: Vec<String> = pool.servers.iter().map(server).collect();
+    let mount_port = match pool.servers.iter().all(|server| server.mount == server.address) {
+        true => "as NFS".to_owned(),
+        false => pool.servers.first().map_or_else(String::new, |server| server.mount.port().to_string()),
+    };
+    let values = [
+        ("name", pool.name.clone()),
+        ("servers", servers.join(" ")),
+        ("mount_port", mount_port),
+        ("staleness", show_span(pool.staleness)),
+        ("failover_after", show_span(pool.failover_after)),
+        ("connections", pool.connections.to_string()),
+        ("in_flight_max", pool.in_flight_max.to_string()),
+        ("call_timeout", show_span(pool.call_timeout)),
+        ("probe_interval", show_span(pool.probe_interval)),
+        ("probe_timeout", show_span(pool.probe_timeout)),
+    ];
+    at(&Place { table: Table::Pool, name: Some(pool.name.clone()) }, values)
+}
+
+fn of_export(export: &Export, pool: &str) -> Vec<Entry> {
+    let values = [
+        ("path", export.path.clone()),
+        ("source", export.source.clone()),
+        ("pool", pool.to_owned()),
+        ("clients", listed(&export.clients)),
+        ("access", named(&Access::NAMES, &export.access)),
+        ("squash", named(&Squash::NAMES, &export.squash)),
+        ("anon_uid", export.anonymous.uid.to_string()),
+        ("anon_gid", export.anonymous.gid.to_string()),
+        ("insecure", export.insecure.to_string()),
+        ("policy", export.policy.to_string()),
+        ("mode", export.mode.name().to_owned()),
+    ];
+    at(&Place { table: Table::Export, name: Some(export.path.clone()) }, values)
+}
+
+fn at<const N: usize>(place: &Place, values: [(&'static str, String); N]) -> Vec<Entry> {
+    values.into_iter().map(|(key, value)| Entry { place: place.clone(), key, value }).collect()
+}
+
+fn listed<T: fmt::Display>(values: &[T]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn named<T: PartialEq>(names: &[(&str, T)], value: &T) -> String {
+    names.iter().find(|(_, meant)| meant == value).map_or_else(String::new, |(name, _)| (*name).to_owned())
+}

@@ -1,0 +1,358 @@
+//! Every key that a configuration may have, with its default: the reader takes unknown keys and defaults from here, the
+//! document its tables.
+
+use std::fmt;
+
+/// A table of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Keys before the first table.
+    Top,
+    /// Where clients connect.
+    Listen,
+    /// Servers; there may be several.
+    Pool,
+    /// What clients mount; there may be several.
+    Export,
+    /// What is taken at most.
+    Limits,
+    /// What is said.
+    Log,
+    /// Where the daemon is controlled.
+    Admin,
+    /// What outlives it.
+    State,
+}
+
+/// A key that a table may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its table.
+    pub table: Table,
+    /// What is typed.
+    pub name: &'static str,
+    /// What it takes, with its unit and range.
+    pub takes: &'static str,
+    /// What holds if it is not given.
+    pub default: Fallback,
+    /// Whether a reload changes it; otherwise a restart does.
+    pub live: bool,
+    /// What it decides.
+    pub meaning: &'static str,
+}
+
+/// What holds for a key that is not given.
+#[derive(Clone, Copy, Debug)]
+pub enum Fallback {
+    /// It must be given.
+    Mandatory,
+    /// This value, as TOML.
+    Value(&'static str),
+    /// What these words say.
+    Words(&'static str),
+}
+
+impl Table {
+    /// All, in the order of the document.
+    pub const ALL: [Self; 8] =
+        [Self::Top, Self::Listen, Self::Pool, Self::Export, Self::Limits, Self::Log, Self::Admin, Self::State];
+
+    /// The name in the file; none before the first table.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Top => None,
+            Self::Listen => Some("listen"),
+            Self::Pool => Some("pool"),
+            Self::Export => Some("export"),
+            Self::Limits => Some("limits"),
+            Self::Log => Some("log"),
+            Self::Admin => Some("admin"),
+            Self::State => Some("state"),
+        }
+    }
+
+    /// Whether there may be several: `[[pool]]`.
+    pub const fn is_list(self) -> bool {
+        match self {
+            Self::Pool | Self::Export => true,
+            Self::Top | Self::Listen | Self::Limits | Self::Log | Self::Admin | Self::State => false,
+        }
+    }
+
+    /// Its keys, in the order of the document.
+    pub fn keys(self) -> impl Iterator<Item = &'static Key> {
+        KEYS.iter().filter(move |key| key.table == self)
+    }
+
+    /// Its key of this name.
+    pub fn key(self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
+    }
+
+    /// Its keys as a table of a Markdown document.
+    pub fn markdown(self) -> String {
+        let head = "| key | takes | default | reload | meaning |\n|---|---|---|---|---|\n".to_owned();
+        self.keys().fold(head, |text, key| text + &key.row())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name(), self.is_list()) {
+            (None, _) => f.write_str("the top level"),
+            (Some(name), true) => write!(f, "[[{name}]]"),
+            (Some(name), false) => write!(f, "[{name}]"),
+        }
+    }
+}
+
+impl Key {
+    fn row(&self) -> String {
+        let default = match self.default {
+            Fallback::Mandatory => "mandatory".to_owned(),
+            Fallback::Value(value) => format!("`{value}`"),
+            Fallback::Words(words) => words.to_owned(),
+        };
+        let reload = if self.live { "yes" } else { "restart" };
+        format!("| `{}` | {} | {default} | {reload} | {} |\n", self.name, self.takes, self.meaning)
+    }
+}
+
+const RESTART: Key =
+    Key { table: Table::Top, name: "", takes: "", default: Fallback::Mandatory, live: false, meaning: "" };
+const LISTEN: Key = Key { table: Table::Listen, takes: "`address:port`, one or a list", ..RESTART };
+const POOL: Key = Key { table: Table::Pool, ..RESTART };
+const EXPORT: Key = Key { table: Table::Export, ..RESTART };
+const LIVE: Key = Key { live: true, ..EXPORT };
+const LIMIT: Key = Key { table: Table::Limits, ..RESTART };
+
+/// Every key.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "threads",
+        takes: "count, 1..256",
+        default: Fallback::Words("the number of cores"),
+        meaning: "event loops; each has its own connections to every server",
+        ..RESTART
+    },
+    Key {
+        name: "nfs",
+        default: Fallback::Value("\"0.0.0.0:2049\""),
+        meaning: "where NFS is answered; `[::]:2049` takes IPv6 and IPv4, port 0 is any free one",
+        ..LISTEN
+    },
+    Key {
+        name: "mount",
+        default: Fallback::Words("where `nfs` is"),
+        meaning: "where MOUNT is answered; without it clients mount with `mountport=` the port of `nfs`, or ask portmap",
+        ..LISTEN
+    },
+    Key {
+        name: "portmap",
+        default: Fallback::Words("not offered"),
+        meaning: "where portmap is answered; clients that name no ports ask at port 111",
+        ..LISTEN
+    },
+    Key {
+        name: "name",
+        takes: "letters, digits, `-`, `_`, `.`",
+        meaning: "what exports and commands call the pool",
+        ..POOL
+    },
+    Key {
+        name: "servers",
+        takes: "`host:port`, one or a list of at most 1024",
+        meaning: "the servers, which share one namespace; a host name must have one address, which is looked up at start and at reload",
+        ..POOL
+    },
+    Key {
+        name: "mount_port",
+        takes: "port, 1..65535",
+        default: Fallback::Words("each server's NFS port"),
+        meaning: "where the servers answer MOUNT; nobody's portmap is asked",
+        ..POOL
+    },
+    Key {
+        name: "staleness",
+        takes: "time, 0s..24h",
+        default: Fallback::Value("\"60s\""),
+        live: true,
+        meaning: "how long another server may answer with old attributes after a change; 0s only if servers cache no attributes \
+                  (Ganesha: `Attr_Expiration_Time = 0`)",
+        ..POOL
+    },
+    Key {
+        name: "failover_after",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"30s\""),
+        meaning: "how long a call that may not move waits for its server before it is verified elsewhere",
+        ..POOL
+    },
+    Key {
+        name: "connections",
+        takes: "count, 1..64",
+        default: Fallback::Value("1"),
+        meaning: "connections of one event loop to one server",
+        ..POOL
+    },
+    Key {
+        name: "in_flight_max",
+        takes: "count, 1..65536",
+        default: Fallback::Value("4096"),
+        meaning: "calls in flight at one server: a slow one cannot take all of the proxy",
+        ..POOL
+    },
+    Key {
+        name: "call_timeout",
+        takes: "time, 100ms..10m",
+        default: Fallback::Value("\"10s\""),
+        meaning: "a call without an answer for so long has failed, and its server gets no further calls for now",
+        ..POOL
+    },
+    Key {
+        name: "probe_interval",
+        takes: "time, 50ms..10m",
+        default: Fallback::Value("\"1s\""),
+        meaning: "how often a server is asked for its health (NULL and GETATTR of the root)",
+        ..POOL
+    },
+    Key {
+        name: "probe_timeout",
+        takes: "time, 50ms..10m",
+        default: Fallback::Value("\"5s\""),
+        meaning: "a probe without an answer for so long has failed",
+        ..POOL
+    },
+    Key { name: "path", takes: "absolute path", meaning: "what clients mount", ..EXPORT },
+    Key {
+        name: "source",
+        takes: "absolute path",
+        default: Fallback::Words("the same as `path`"),
+        meaning: "what the servers export",
+        ..EXPORT
+    },
+    Key { name: "pool", takes: "name of a pool", meaning: "which servers", ..EXPORT },
+    Key {
+        name: "clients",
+        takes: "network or address, one or a list of at most 1024",
+        meaning: "who may mount and call; everyone is `[\"0.0.0.0/0\", \"::/0\"]`",
+        ..LIVE
+    },
+    Key {
+        name: "access",
+        takes: "`ro`, `rw`",
+        default: Fallback::Value("\"ro\""),
+        meaning: "whether clients may change anything",
+        ..LIVE
+    },
+    Key {
+        name: "squash",
+        takes: "`root`, `all`, `none`",
+        default: Fallback::Value("\"root\""),
+        meaning: "which users become the anonymous one",
+        ..LIVE
+    },
+    Key {
+        name: "anon_uid",
+        takes: "number, 0..4294967295",
+        default: Fallback::Value("65534"),
+        meaning: "the anonymous user",
+        ..LIVE
+    },
+    Key {
+        name: "anon_gid",
+        takes: "number, 0..4294967295",
+        default: Fallback::Value("65534"),
+        meaning: "its group",
+        ..LIVE
+    },
+    Key {
+        name: "insecure",
+        takes: "`true`, `false`",
+        default: Fallback::Value("false"),
+        meaning: "whether client ports of 1024 and above are accepted: then every user of a client can speak as any other",
+        ..LIVE
+    },
+    Key {
+        name: "policy",
+        takes: "`first-fit`, `paper`, `hash-directory`, `rr-directory`, `rr`, `observe`",
+        default: Fallback::Value("\"first-fit\""),
+        meaning: "how calls are routed; `first-fit:gap=2` and `paper:key=object` have options (`midas sim list`)",
+        ..LIVE
+    },
+    Key {
+        name: "mode",
+        takes: "`strict`",
+        default: Fallback::Value("\"strict\""),
+        meaning: "how far a cache may be trusted: not at all; other modes come with the cache",
+        ..EXPORT
+    },
+    Key {
+        name: "connections",
+        takes: "count, 1..1000000",
+        default: Fallback::Value("16384"),
+        meaning: "client connections; further ones are closed at once",
+        ..LIMIT
+    },
+    Key {
+        name: "record",
+        takes: "size, 64KiB..64MiB",
+        default: Fallback::Value("\"2MiB\""),
+        meaning: "one call or reply, the largest READ or WRITE included; a larger one closes the connection",
+        ..LIMIT
+    },
+    Key {
+        name: "calls_per_client",
+        takes: "count, 1..65536",
+        default: Fallback::Value("4096"),
+        meaning: "calls in flight of one client connection; at the limit it is not read",
+        ..LIMIT
+    },
+    Key {
+        name: "memory",
+        takes: "size, 16MiB..1TiB, at least 4 records",
+        default: Fallback::Value("\"1GiB\""),
+        meaning: "calls and replies under way over all connections; at the limit clients are not read",
+        ..LIMIT
+    },
+    Key {
+        table: Table::Log,
+        name: "format",
+        takes: "`text`, `json`",
+        default: Fallback::Value("\"text\""),
+        meaning: "the form of a line",
+        ..RESTART
+    },
+    Key {
+        table: Table::Log,
+        name: "level",
+        takes: "`error`, `warn`, `info`, `debug`",
+        default: Fallback::Value("\"info\""),
+        meaning: "the least important events that are said",
+        ..RESTART
+    },
+    Key {
+        table: Table::Admin,
+        name: "socket",
+        takes: "absolute path of at most 107 bytes",
+        default: Fallback::Value("\"/run/midas/midas.sock\""),
+        meaning: "the unix socket that every live command uses",
+        ..RESTART
+    },
+    Key {
+        table: Table::Admin,
+        name: "tcp",
+        takes: "`address:port`",
+        default: Fallback::Words("off"),
+        meaning: "the same over TCP, read-only: metrics and status",
+        ..RESTART
+    },
+    Key {
+        table: Table::State,
+        name: "file",
+        takes: "absolute path",
+        default: Fallback::Value("\"/var/lib/midas/state.json\""),
+        meaning: "where the targets of the warm-up are kept over a restart",
+        ..RESTART
+    },
+];

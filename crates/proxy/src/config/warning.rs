@@ -1,0 +1,39 @@
+//! What is allowed and probably not meant.
+
+use super::{Config, Export, Squash};
+
+impl Config {
+    /// What an administrator should look at again, one line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let unused = (0..self.pools.len()).filter(|pool| self.exports.iter().all(|export| export.pool != *pool));
+        let mut warnings: Vec<String> =
+            unused.map(|pool| format!("pool '{}' has no export", self.pools[pool].name)).collect();
+        warnings.extend(self.exports.iter().filter_map(anyone_is_anyone));
+        warnings.extend(self.exports.iter().enumerate().filter_map(|(index, export)| self.same_source(index, export)));
+        warnings
+    }
+
+    /// A handle does not say through which export it was found: the rules of two exports of the same files cannot be told apart.
+    fn same_source(&self, index: usize, export: &Export) -> Option<String> {
+        let mut before = self.exports[..index].iter();
+        let other = before.find(|other| (other.pool, &other.source) == (export.pool, &export.source))?;
+        let (path, pool) = (&export.path, &self.pool_of(export).name);
+        Some(format!(
+            "exports '{}' and '{path}' are the same files of pool '{pool}': whoever may use one can use its handles in the other",
+            other.path
+        ))
+    }
+}
+
+fn anyone_is_anyone(export: &Export) -> Option<String> {
+    let network = export.clients.iter().find(|network| !network.is_loopback())?;
+    let whom = match export.squash {
+        Squash::None => "any other, root included",
+        Squash::Root => "any other but root",
+        Squash::All => return None,
+    };
+    let path = &export.path;
+    export
+        .insecure
+        .then(|| format!("export '{path}': insecure lets every user of a client in {network} speak as {whom}"))
+}
