@@ -5,6 +5,8 @@ mod check;
 mod failure;
 mod nfsd;
 mod progress;
+mod serve;
+mod signal;
 mod sim;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -28,6 +30,7 @@ enum Command {
     Sim(Box<sim::Sim>),
     Nfsd(nfsd::Options),
     Check(check::Options),
+    Serve(serve::Options),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
+        Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

@@ -1,7 +1,8 @@
 //! `midas bench ceiling`: the responder.
 
-use super::{options::cores, signal};
+use super::options::cores;
 use crate::failure::Failure;
+use crate::signal;
 use crate::sim::output::print;
 use clap::Args;
 use std::net::SocketAddr;

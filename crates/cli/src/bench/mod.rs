@@ -3,7 +3,6 @@
 mod ceiling;
 mod options;
 mod show;
-mod signal;
 mod watch;
 
 use crate::failure::Failure;
@@ -48,7 +47,7 @@ fn bench(options: &Options) -> Result<(), Failure> {
     if let Some(path) = &config.history {
         ensure_writable(path)?;
     }
-    let stop = signal::stop()?;
+    let stop = crate::signal::stop()?;
     let mut watch = Watch::new(options.interval()?);
     let result = midas_bench::run(&config, &stop, &mut |event| watch.see(&event));
     drop(watch);

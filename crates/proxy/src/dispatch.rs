@@ -1,0 +1,164 @@
+//! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
+
+use crate::config::{Access, Squash};
+use crate::event::{Asker, Shared};
+use crate::realm::Realm;
+use crate::translate::{self, Meaning};
+use midas_net::{Known, Verdict};
+use midas_nfs::nfs3::{self, Nfsstat3, Procedure, Reply};
+use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
+use midas_nfs::{mount, portmap, record};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+/// Where a record came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) asker: Asker,
+    pub(crate) client: SocketAddr,
+    pub(crate) local: IpAddr,
+}
+
+/// What became of a record.
+pub(crate) enum Taken {
+    /// Its answer was appended, or there is none to give.
+    Done,
+    /// It runs already, and its answer comes here.
+    Joined { displaced: Asker },
+    /// It goes to a server.
+    Forward(Forward),
+}
+
+/// A call that goes to a server.
+pub(crate) struct Forward {
+    pub(crate) xid: u32,
+    pub(crate) procedure: Procedure,
+    pub(crate) meaning: Meaning,
+    pub(crate) known: Option<Known>,
+    /// The record with another credential, where the client's user is squashed.
+    pub(crate) squashed: Option<Vec<u8>>,
+}
+
+/// Looks at a record; answers that are ready are appended to `out`.
+pub(crate) fn take(now: Instant, shared: &Shared, origin: &Origin, record: &[u8], out: &mut Vec<u8>) -> Taken {
+    let begin = out.len();
+    let (xid, why) = match rpc::Call::decode(record) {
+        Ok(call) => match self::call(now, shared, origin, record, &call, out) {
+            Ok(taken) => return taken,
+            Err(why) => (call.xid, why),
+        },
+        Err(NotACall::Refuse { xid, why }) => (xid, why),
+        Err(NotACall::Unanswerable) => return Taken::Done,
+    };
+    out.truncate(begin);
+    record::put(out, |out| rpc::Reply::refuse(out, xid, why));
+    Taken::Done
+}
+
+fn call(
+    now: Instant,
+    shared: &Shared,
+    origin: &Origin,
+    record: &[u8],
+    call: &rpc::Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Taken, Refusal> {
+    let credential = Credential::decode(&call.credential)?;
+    if call.program == nfs3::PROGRAM {
+        return nfs(now, shared, origin, record, (call, &credential), out);
+    }
+    let begin = record::begin(out);
+    match call.program {
+        mount::PROGRAM => shared.mountd.mount(&shared.realm, origin.client.ip().to_canonical(), call, out)?,
+        portmap::PROGRAM => shared.mountd.portmap(origin.local, call, out)?,
+        _ => return Err(Refusal::ProgUnavail),
+    }
+    record::end(out, begin);
+    Ok(Taken::Done)
+}
+
+fn nfs(
+    now: Instant,
+    shared: &Shared,
+    origin: &Origin,
+    record: &[u8],
+    (call, credential): (&rpc::Call<'_>, &Credential<'_>),
+    out: &mut Vec<u8>,
+) -> Result<Taken, Refusal> {
+    if call.version != nfs3::VERSION {
+        return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
+    }
+    let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+    let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
+    let Some(meaning) = Meaning::of(&arguments) else {
+        record::put(out, |out| rpc::Reply::accept(out, call.xid));
+        return Ok(Taken::Done);
+    };
+    if let Err(status) = permitted(&shared.realm, origin.client, &meaning) {
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
+        return Ok(Taken::Done);
+    }
+    let known = match procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
+        true => None,
+        false => {
+            let mut replays = shared.replays(call.xid);
+            match replays.begin(now, origin.client.ip(), call.xid, procedure, record, origin.asker) {
+                Verdict::New(known) => Some(known),
+                Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
+                Verdict::Done(results) => {
+                    answer(out, call.xid, |out| out.extend_from_slice(results));
+                    return Ok(Taken::Done);
+                }
+            }
+        }
+    };
+    let squashed = squash(&shared.realm, call, credential);
+    Ok(Taken::Forward(Forward { xid: call.xid, procedure, meaning, known, squashed }))
+}
+
+/// The export's own rules, before anything else.
+fn permitted(realm: &Realm, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
+    let export = &realm.export;
+    match () {
+        () if !export.admits(client.ip().to_canonical()) => Err(Nfsstat3::ACCES),
+        () if !export.insecure && client.port() >= RESERVED_END => Err(Nfsstat3::PERM),
+        () if export.access == Access::ReadOnly && meaning.op.mutates() => Err(Nfsstat3::ROFS),
+        () => Ok(()),
+    }
+}
+
+/// The record on behalf of the anonymous user, if the export wants that of this one.
+fn squash(realm: &Realm, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
+    let Credential::Sys(sys) = credential else { return None };
+    let anonymous = realm.export.anonymous;
+    let all = realm.export.squash == Squash::All;
+    let root = realm.export.squash == Squash::Root;
+    let uid = if all || root && sys.uid == 0 { anonymous.uid } else { sys.uid };
+    let gid_of = |gid: u32| if all || root && gid == 0 { anonymous.gid } else { gid };
+    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
+    if (uid, gid_of(sys.gid), gids.as_slice()) == (sys.uid, sys.gid, sys.gids()) {
+        return None;
+    }
+    let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids)?;
+    let mut body = Vec::new();
+    changed.encode(&mut body);
+    let mut out = Vec::new();
+    rpc::Call { credential: OpaqueAuth { flavor: flavor::SYS, body: &body }, ..*call }.encode(&mut out);
+    Some(out)
+}
+
+/// Appends a whole answer.
+pub(crate) fn answer(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<u8>)) {
+    record::put(out, |out| {
+        rpc::Reply::accept(out, xid);
+        results(out);
+    });
+}
+
+/// Whether the answer to a procedure is kept for those who ask again.
+pub(crate) fn kept(procedure: Procedure) -> bool {
+    translate::kept(procedure)
+}
+
+/// Ports below this one only root may use.
+const RESERVED_END: u16 = 1024;

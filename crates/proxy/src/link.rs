@@ -1,0 +1,147 @@
+//! One event loop's connection to one server: calls leave under xids of our own, replies come back in any order, and a
+//! connection that is lost is made again while its calls wait.
+
+use crate::event::Asker;
+use crate::flight::Flights;
+use crate::realm::Sent;
+use midas_core::id::ServerId;
+use midas_net::{Budget, Buffers, Connection, Known, Source, begin};
+use midas_nfs::nfs3::Procedure;
+use midas_nfs::record;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A server's connection and the calls that are under way on it.
+pub(crate) struct Link {
+    pub(crate) server: ServerId,
+    pub(crate) flights: Flights<Flight>,
+    pub(crate) state: State,
+    address: SocketAddr,
+    token: Token,
+    record_limit: usize,
+    budget: Budget,
+    retry_at: Instant,
+    backoff: Duration,
+}
+
+pub(crate) enum State {
+    /// Nothing; calls wait.
+    Down,
+    /// On its way.
+    Connecting(TcpStream),
+    /// Calls go.
+    Up(Connection),
+}
+
+/// A call that waits for a server's answer.
+pub(crate) struct Flight {
+    pub(crate) asker: Asker,
+    /// The client's number for it.
+    pub(crate) xid: u32,
+    pub(crate) procedure: Procedure,
+    pub(crate) sent: Sent,
+    pub(crate) known: Option<Known>,
+    pub(crate) since: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(
+        server: ServerId,
+        address: SocketAddr,
+        token: Token,
+        record_limit: usize,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            server,
+            flights: Flights::new(),
+            state: State::Down,
+            address,
+            token,
+            record_limit,
+            budget,
+            retry_at: Instant::now(),
+            backoff: BACKOFF_FIRST,
+        }
+    }
+
+    /// Begins to connect if it is time to.
+    pub(crate) fn tend(&mut self, now: Instant, registry: &Registry) {
+        if matches!(self.state, State::Down) && now >= self.retry_at {
+            match self.connect(registry) {
+                Ok(socket) => self.state = State::Connecting(socket),
+                Err(_) => self.failed(now),
+            }
+        }
+    }
+
+    fn connect(&self, registry: &Registry) -> io::Result<TcpStream> {
+        let mut socket = TcpStream::from_std(begin(self.address, Source::Reserved)?);
+        registry.register(&mut socket, self.token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(socket)
+    }
+
+    /// A socket that was connecting has something to say: whether calls can go now.
+    pub(crate) fn connected(&mut self, now: Instant, buffers: &mut Buffers) -> bool {
+        let State::Connecting(socket) = &self.state else { return matches!(self.state, State::Up(_)) };
+        match socket.take_error() {
+            Ok(None) if socket.peer_addr().is_ok() => {}
+            Ok(None) => return false,
+            Ok(Some(_)) | Err(_) => {
+                self.failed(now);
+                return false;
+            }
+        }
+        let State::Connecting(socket) = std::mem::replace(&mut self.state, State::Down) else { return false };
+        match Connection::new(socket, self.record_limit, self.budget.clone()) {
+            Ok(connection) => {
+                self.state = State::Up(connection);
+                self.backoff = BACKOFF_FIRST;
+                self.resend(buffers);
+                true
+            }
+            Err(_) => {
+                self.failed(now);
+                false
+            }
+        }
+    }
+
+    /// The connection is gone: made again after a pause that grows.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.state = State::Down;
+        self.retry_at = now + self.backoff;
+        self.backoff = (self.backoff * 2).min(BACKOFF_MOST);
+    }
+
+    /// Takes a call; it leaves with the next flush, or when there is a connection.
+    pub(crate) fn take(&mut self, flight: Flight, call: &[u8], buffers: &mut Buffers) {
+        let xid = self.flights.insert(flight, call);
+        if let (State::Up(connection), Some((_, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            put(connection.output(buffers), call);
+        }
+    }
+
+    /// After a reconnect every call that is still here goes again, under the xid that the server may know.
+    fn resend(&mut self, buffers: &mut Buffers) {
+        let mut xids: Vec<u32> = self.flights.xids().collect();
+        xids.sort_by_key(|xid| self.flights.get_mut(*xid).map(|(flight, _)| flight.since));
+        let State::Up(connection) = &mut self.state else { return };
+        for xid in xids {
+            if let Some((_, call)) = self.flights.get_mut(xid) {
+                put(connection.output(buffers), call);
+            }
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, call: &[u8]) {
+    out.extend_from_slice(&record::mark(call.len()));
+    out.extend_from_slice(call);
+}
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_MOST: Duration = Duration::from_secs(2);

@@ -1,0 +1,181 @@
+//! The daemon as a whole: listeners, event loops, keepers.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
+use crate::keeper;
+use crate::mountd::Mountd;
+use crate::realm::Realm;
+use midas_nfs::portmap::Mapping;
+use midas_nfs::{mount, nfs3};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A running proxy; it ends when this is dropped.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    mailboxes: Vec<Mailbox>,
+    threads: Vec<JoinHandle<()>>,
+    nfs: Vec<SocketAddr>,
+    mount: Vec<SocketAddr>,
+}
+
+impl Proxy {
+    /// Starts; it listens when this returns. The servers may come later: calls wait for them.
+    pub fn start(config: &Config) -> io::Result<Self> {
+        let [export] = config.exports() else {
+            return Err(io::Error::new(ErrorKind::Unsupported, "one export at a time, for now"));
+        };
+        let listeners = Listeners::bind(config)?;
+        let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
+        let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount });
+        let realm = Realm::new(Clock::new(), export.clone(), config.pool_of(export).clone());
+        let shared = Arc::new(Shared::new(realm, Mountd::new(mappings), config.limits()));
+        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount };
+        proxy.start_loops(config.threads())?;
+        proxy.threads.extend(keeper::start(&proxy.shared));
+        proxy.start_acceptor(listeners)?;
+        Ok(proxy)
+    }
+
+    /// Where NFS is answered.
+    pub fn nfs(&self) -> &[SocketAddr] {
+        &self.nfs
+    }
+
+    /// Where MOUNT is answered; where NFS is, if nowhere else.
+    pub fn mount(&self) -> &[SocketAddr] {
+        if self.mount.is_empty() { &self.nfs } else { &self.mount }
+    }
+
+    /// Waits until clients can be served: at least one server was admitted. False after `patience`.
+    pub fn ready(&self, patience: Duration) -> bool {
+        let start = Instant::now();
+        while self.shared.realm.agreed().is_none() {
+            if start.elapsed() > patience {
+                return false;
+            }
+            thread::sleep(READY_LOOK);
+        }
+        true
+    }
+
+    /// Calls forwarded to each server so far, in the order of the configuration.
+    pub fn dispatched(&self) -> Vec<u32> {
+        let servers = &self.shared.realm.servers;
+        servers.ids().map(|server| servers.dispatched(server)).collect()
+    }
+
+    fn start_loops(&mut self, count: usize) -> io::Result<()> {
+        let mut parts = Vec::new();
+        for _ in 0..count.max(1) {
+            let poll = Poll::new()?;
+            let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+            let (mail, received) = channel();
+            self.mailboxes.push(Mailbox { mail, waker, clients: Arc::new(AtomicUsize::new(0)) });
+            parts.push((poll, received));
+        }
+        for (number, (poll, received)) in parts.into_iter().enumerate() {
+            let event_loop = Loop::new(number, Arc::clone(&self.shared), poll, received, self.mailboxes.clone());
+            let run = move || {
+                if let Err(error) = event_loop.run() {
+                    eprintln!("midas: event loop {number}: {error}");
+                }
+            };
+            self.threads.push(thread::Builder::new().name(format!("loop {number}")).spawn(run)?);
+        }
+        Ok(())
+    }
+
+    fn start_acceptor(&mut self, mut listeners: Listeners) -> io::Result<()> {
+        let poll = Poll::new()?;
+        for (index, listener) in listeners.all().enumerate() {
+            poll.registry().register(listener, Token(index), Interest::READABLE)?;
+        }
+        let (shared, mailboxes) = (Arc::clone(&self.shared), self.mailboxes.clone());
+        let run = move || accept(&shared, poll, &mut listeners, &mailboxes);
+        self.threads.push(thread::Builder::new().name("accept".to_owned()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for mailbox in &self.mailboxes {
+            let _ended = mailbox.waker.wake();
+        }
+        for thread in self.threads.drain(..) {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+struct Listeners {
+    nfs: Vec<TcpListener>,
+    mount: Vec<TcpListener>,
+    portmap: Vec<TcpListener>,
+}
+
+impl Listeners {
+    fn bind(config: &Config) -> io::Result<Self> {
+        let all = |addresses: &[SocketAddr]| {
+            let bind = |address: &SocketAddr| {
+                TcpListener::bind(*address).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))
+            };
+            addresses.iter().map(bind).collect::<io::Result<Vec<_>>>()
+        };
+        let listen = config.listen();
+        Ok(Self { nfs: all(&listen.nfs)?, mount: all(&listen.mount)?, portmap: all(&listen.portmap)? })
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut TcpListener> {
+        self.nfs.iter_mut().chain(&mut self.mount).chain(&mut self.portmap)
+    }
+}
+
+fn addresses(listeners: &[TcpListener]) -> io::Result<Vec<SocketAddr>> {
+    listeners.iter().map(TcpListener::local_addr).collect()
+}
+
+fn mappings(nfs: &[SocketAddr], mount: &[SocketAddr]) -> Vec<Mapping> {
+    let nfs = nfs.iter().map(|address| Mapping { program: nfs3::PROGRAM, version: nfs3::VERSION, address: *address });
+    let mount = mount.iter().flat_map(|address| {
+        [mount::VERSION, mount::VERSION_OLD].map(|version| Mapping {
+            program: mount::PROGRAM,
+            version,
+            address: *address,
+        })
+    });
+    nfs.chain(mount).collect()
+}
+
+/// Hands every new client to the loop that has the fewest.
+fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes: &[Mailbox]) {
+    let mut events = Events::with_capacity(64);
+    while !shared.stop.load(Ordering::Relaxed) {
+        // Woken from time to time to see the end, and to try again what no event will tell of twice.
+        if poll.poll(&mut events, Some(ACCEPT_LOOK)).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
+            return;
+        }
+        for listener in listeners.all() {
+            while let Ok((socket, client)) = listener.accept() {
+                let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();
+                let least = mailboxes.iter().min_by_key(|mailbox| mailbox.clients.load(Ordering::Relaxed));
+                if let Some(mailbox) = least.filter(|_| count < shared.limits.connections) {
+                    mailbox.send(Mail::Client(socket, client));
+                }
+            }
+        }
+    }
+}
+
+const READY_LOOK: Duration = Duration::from_millis(10);
+const ACCEPT_LOOK: Duration = Duration::from_millis(100);

@@ -1,0 +1,106 @@
+//! What ties a call to one server: data that is written there and not committed, and a listing that was begun there.
+//!
+//! Bounded, and losing a tie is safe: a COMMIT that reaches another server answers with another verifier, so the client sends its
+//! data again; a listing whose server is not known goes on at home, where listings begin.
+
+use midas_core::id::ServerId;
+use midas_core::key::Key;
+use midas_core::route::feasible::Bound;
+use midas_core::time::{Span, Time};
+use std::collections::{HashMap, VecDeque};
+
+/// The ties of one part of the key space.
+#[derive(Debug, Default)]
+pub(crate) struct Ties {
+    writes: Bounded,
+    listings: Bounded,
+}
+
+impl Ties {
+    /// Where a call on this object must go.
+    pub(crate) fn find(&mut self, now: Time, object: Key, listing: bool) -> Option<(ServerId, Bound)> {
+        let written = self.writes.find(now, object).map(|server| (server, Bound::Uncommitted));
+        let listed = || self.listings.find(now, object).filter(|_| listing).map(|server| (server, Bound::Listing));
+        written.or_else(listed)
+    }
+
+    /// Unstable data went to this server.
+    pub(crate) fn written(&mut self, now: Time, file: Key, server: ServerId) {
+        self.writes.insert(now, file, server);
+    }
+
+    /// All of a file's data is durable.
+    pub(crate) fn committed(&mut self, file: Key, server: ServerId) {
+        self.writes.remove(file, server);
+    }
+
+    /// A page of this directory came from this server.
+    pub(crate) fn listed(&mut self, now: Time, directory: Key, server: ServerId) {
+        self.listings.insert(now, directory, server);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Bounded {
+    at: HashMap<Key, (ServerId, Time)>,
+    order: VecDeque<Key>,
+}
+
+impl Bounded {
+    fn find(&self, now: Time, key: Key) -> Option<ServerId> {
+        let (server, since) = self.at.get(&key)?;
+        (now.since(*since) < KEPT).then_some(*server)
+    }
+
+    fn insert(&mut self, now: Time, key: Key, server: ServerId) {
+        if self.at.insert(key, (server, now)).is_none() {
+            self.order.push_back(key);
+        }
+        while self.order.len() > TIES_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.at.remove(&oldest);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: Key, server: ServerId) {
+        if self.at.get(&key).is_some_and(|(at, _)| *at == server) {
+            self.at.remove(&key);
+            // Its place in the order stays until it is the oldest; it is found again if the key comes back.
+        }
+    }
+}
+
+/// Ties of one kind in one part.
+const TIES_MAX: usize = 4096;
+/// A tie that was not renewed for so long is forgotten.
+const KEPT: Span = Span::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_tied_until_it_is_committed_where_it_was_written() {
+        let (now, file) = (Time::from_nanos(1), Key(7));
+        let mut ties = Ties::default();
+        ties.written(now, file, ServerId(2));
+        assert_eq!(ties.find(now, file, false), Some((ServerId(2), Bound::Uncommitted)));
+        ties.committed(file, ServerId(1));
+        assert!(ties.find(now, file, false).is_some());
+        ties.committed(file, ServerId(2));
+        assert_eq!(ties.find(now, file, false), None);
+    }
+
+    #[test]
+    fn ties_are_bounded_and_the_oldest_leave() {
+        let now = Time::from_nanos(1);
+        let mut ties = Ties::default();
+        for key in 0..2 * TIES_MAX as u64 {
+            ties.listed(now, Key(key), ServerId(0));
+        }
+        assert_eq!(ties.find(now, Key(0), true), None);
+        assert!(ties.find(now, Key(2 * TIES_MAX as u64 - 1), true).is_some());
+        assert!(ties.listings.order.len() <= TIES_MAX);
+    }
+}

@@ -1,0 +1,126 @@
+//! The one file that knows both languages: NFSv3 calls become what `core` decides on.
+//!
+//! Placement is a pure function of the call's bytes: a proxy that has just started, or another one, finds the same home.
+
+use midas_core::key::Key;
+use midas_core::op::Op;
+use midas_nfs::nfs3::{Call, DirOp, FileHandle, Procedure, StableHow};
+
+/// What routing must know of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meaning {
+    pub(crate) op: Op,
+    /// Names the home: the directory for calls on names, the object otherwise.
+    pub(crate) place: Key,
+    /// The object, or the directory and name.
+    pub(crate) object: Key,
+    /// May be sent to another server, or again, without asking.
+    pub(crate) movable: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What ties calls to a server, or makes their replies ours to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing does.
+    Plain,
+    /// Data that may not be durable when it is answered.
+    Write { unstable: bool },
+    /// Makes data durable; the whole file, or a part.
+    Commit { whole: bool },
+    /// A listing: its first page, or a later one.
+    List { first: bool },
+    /// Limits, which must hold for every server.
+    Fsinfo,
+}
+
+impl Meaning {
+    /// None for NULL, which never leaves the proxy.
+    pub(crate) fn of(call: &Call<'_>) -> Option<Self> {
+        Some(match call {
+            Call::Null => return None,
+            Call::Getattr { object } | Call::Pathconf { object } => on_object(Op::Getattr, *object, true),
+            Call::Access { object, .. } => on_object(Op::Access, *object, true),
+            Call::Readlink { symlink } => on_object(Op::Readlink, *symlink, true),
+            Call::Fsstat { fsroot } => on_object(Op::Statfs, *fsroot, true),
+            Call::Fsinfo { fsroot } => Self { kind: Kind::Fsinfo, ..on_object(Op::Statfs, *fsroot, true) },
+            Call::Read { file, .. } => on_object(Op::Read, *file, true),
+            Call::Setattr { object, .. } => on_object(Op::Setattr, *object, false),
+            Call::Write { file, stable, .. } => {
+                let kind = Kind::Write { unstable: *stable == StableHow::Unstable };
+                Self { kind, ..on_object(Op::Write, *file, false) }
+            }
+            Call::Commit { file, offset, count } => {
+                let kind = Kind::Commit { whole: *offset == 0 && *count == 0 };
+                Self { kind, ..on_object(Op::Commit, *file, false) }
+            }
+            Call::Lookup { what } => on_name(Op::Lookup, what, true),
+            Call::Create { place, .. }
+            | Call::Mkdir { place, .. }
+            | Call::Symlink { place, .. }
+            | Call::Mknod { place, .. } => on_name(Op::Create, place, false),
+            Call::Remove { object } | Call::Rmdir { object } => on_name(Op::Remove, object, false),
+            Call::Rename { from, .. } => on_name(Op::Rename, from, false),
+            Call::Link { link, .. } => on_name(Op::Link, link, false),
+            Call::Readdir { dir, cookie, .. } | Call::Readdirplus { dir, cookie, .. } => {
+                let first = *cookie == 0;
+                Self { kind: Kind::List { first }, ..on_object(Op::List, *dir, first) }
+            }
+        })
+    }
+}
+
+/// Whether a procedure's answer is kept for a client that asks again; WRITE and COMMIT are only recognised while they run.
+pub(crate) fn kept(procedure: Procedure) -> bool {
+    !procedure.idempotent()
+}
+
+fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
+    let key = Key::of(handle.bytes());
+    Meaning { op, place: key, object: key, movable, kind: Kind::Plain }
+}
+
+fn on_name(op: Op, name: &DirOp<'_>, movable: bool) -> Meaning {
+    let place = Key::of(name.dir.bytes());
+    Meaning { op, place, object: place.child(Key::of(name.name).0), movable, kind: Kind::Plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_their_directorys_home_and_objects_their_own() {
+        let dir = FileHandle::new(b"directory").unwrap();
+        let what = DirOp { dir, name: b"name" };
+        let lookup = Meaning::of(&Call::Lookup { what }).unwrap();
+        let remove = Meaning::of(&Call::Remove { object: what }).unwrap();
+        let getattr = Meaning::of(&Call::Getattr { object: dir }).unwrap();
+        assert_eq!(lookup.place, remove.place);
+        assert_eq!(lookup.object, remove.object);
+        assert_eq!(lookup.place, getattr.place);
+        assert_ne!(lookup.object, getattr.object);
+    }
+
+    #[test]
+    fn only_what_reads_may_move() {
+        let file = FileHandle::new(b"file").unwrap();
+        let place = DirOp { dir: file, name: b"name" };
+        let (cookieverf, count) = ([0; 8], 100);
+        let movable = [
+            Call::Getattr { object: file },
+            Call::Lookup { what: place },
+            Call::Read { file, offset: 0, count },
+            Call::Readdir { dir: file, cookie: 0, cookieverf, count },
+        ];
+        let bound = [
+            Call::Remove { object: place },
+            Call::Rename { from: place, to: place },
+            Call::Commit { file, offset: 0, count },
+            Call::Readdir { dir: file, cookie: 7, cookieverf, count },
+            Call::Write { file, offset: 0, count: 0, stable: StableHow::FileSync, data: b"" },
+        ];
+        assert!(movable.iter().all(|call| Meaning::of(call).unwrap().movable));
+        assert!(bound.iter().all(|call| !Meaning::of(call).unwrap().movable));
+    }
+}
