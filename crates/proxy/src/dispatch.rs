@@ -2,6 +2,7 @@
 
 use crate::config::{Access, Squash};
 use crate::event::{Asker, Shared};
+use crate::mountd::Below;
 use crate::realm::Realm;
 use crate::translate::{self, Meaning};
 use midas_net::{Known, Verdict};
@@ -27,6 +28,8 @@ pub(crate) enum Taken {
     Joined { displaced: Asker },
     /// It goes to a server.
     Forward(Forward),
+    /// A directory to mount must be found first: its answer comes from elsewhere.
+    Find(Below, u32),
 }
 
 /// A call that goes to a server.
@@ -69,7 +72,13 @@ fn call(
     }
     let begin = record::begin(out);
     match call.program {
-        mount::PROGRAM => shared.mountd.mount(&shared.realm, origin.client.ip().to_canonical(), call, out)?,
+        mount::PROGRAM => {
+            let client = origin.client.ip().to_canonical();
+            if let Some(below) = shared.mountd.mount(&shared.realm, client, call, out)? {
+                out.truncate(begin);
+                return Ok(Taken::Find(below, call.xid));
+            }
+        }
         portmap::PROGRAM => shared.mountd.portmap(origin.local, call, out)?,
         _ => return Err(Refusal::ProgUnavail),
     }

@@ -4,7 +4,7 @@
 use crate::clock::duration;
 use crate::dispatch::{self, Forward, Origin, Taken};
 use crate::link::{Flight, Link, State};
-use crate::mountd::Mountd;
+use crate::mountd::{Below, Mountd};
 use crate::realm::{End, Realm};
 use crate::translate::Kind;
 use crate::verifier::composed;
@@ -30,13 +30,15 @@ pub(crate) struct Shared {
     pub(crate) mountd: Mountd,
     pub(crate) limits: crate::config::Limits,
     pub(crate) stop: AtomicBool,
+    /// Threads that look for a directory to mount.
+    finding: AtomicUsize,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
 impl Shared {
     pub(crate) fn new(realm: Realm, mountd: Mountd, limits: crate::config::Limits) -> Self {
         let replays = std::array::from_fn(|_| Mutex::default());
-        Self { realm, mountd, limits, stop: AtomicBool::new(false), replays }
+        Self { realm, mountd, limits, stop: AtomicBool::new(false), finding: AtomicUsize::new(0), replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -284,6 +286,10 @@ impl Loop {
                     *waiting += 1;
                     displaced.push(asker);
                 }
+                Taken::Find(below, xid) => {
+                    *waiting += 1;
+                    find(shared, &others[*number], origin, below, xid);
+                }
                 Taken::Forward(forward) => {
                     *waiting += 1;
                     let call = Held { asker: origin.asker, forward, record: Vec::new() };
@@ -456,6 +462,21 @@ impl Loop {
     }
 }
 
+/// Finds a directory to mount in a thread of its own: mounts are rare, and this loop must not wait.
+fn find(shared: &Arc<Shared>, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
+    let (shared, home, origin) = (Arc::clone(shared), home.clone(), *origin);
+    if shared.finding.fetch_add(1, Ordering::Relaxed) >= FINDING_MOST {
+        shared.finding.fetch_sub(1, Ordering::Relaxed);
+        home.send(Mail::Answer(origin.asker, Below::too_many(xid)));
+        return;
+    }
+    std::thread::spawn(move || {
+        let client = origin.client.ip().to_canonical();
+        home.send(Mail::Answer(origin.asker, below.find(&shared.mountd, &shared.realm, client, xid)));
+        shared.finding.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
 /// Routes a call and puts it on its link; given back if it must wait.
 fn send(
     now: Instant,
@@ -575,5 +596,7 @@ const TICK: Duration = Duration::from_millis(20);
 const MOVE_AFTER: Duration = Duration::from_millis(20);
 /// Bytes of answers that one client may leave unread.
 const UNREAD: usize = 4 << 20;
+/// Directories to mount that are looked for at once.
+const FINDING_MOST: usize = 16;
 /// Locks of the duplicate request cache.
 const REPLAYS: usize = 16;

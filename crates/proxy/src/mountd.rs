@@ -1,14 +1,18 @@
 //! MOUNT and portmap, answered here: clients mount the proxy's exports, and find its ports.
 
-use crate::config::Export;
+use crate::clock::duration;
 use crate::realm::Realm;
+use midas_core::health::Health;
+use midas_core::id::ServerId;
+use midas_net::{Caller, Client, ClientError};
 use midas_nfs::mount::{self, MountStat, Mounted};
-use midas_nfs::nfs3::FileHandle;
+use midas_nfs::nfs3::{Call, FileHandle, Ftype3, Nfsstat3, Reply};
 use midas_nfs::portmap::{self, Mapping};
+use midas_nfs::record;
 use midas_nfs::rpc::{self, Refusal, flavor};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Who mounted what, and where programs listen.
@@ -22,14 +26,14 @@ impl Mountd {
         Self { mappings, mounts: Mutex::default() }
     }
 
-    /// Appends the results of a MOUNT call.
+    /// Appends the results of a MOUNT call; or says which directory below the export must be found first.
     pub(crate) fn mount(
         &self,
         realm: &Realm,
         client: IpAddr,
         call: &rpc::Call<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Below>, Refusal> {
         if !matches!(call.version, mount::VERSION_OLD | mount::VERSION) {
             return Err(Refusal::ProgMismatch { low: mount::VERSION_OLD, high: mount::VERSION });
         }
@@ -37,34 +41,47 @@ impl Mountd {
             .ok_or(Refusal::ProcUnavail)?
             .map_err(|_| Refusal::GarbageArgs)?;
         rpc::Reply::accept(out, call.xid);
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
         match question {
             mount::Call::Null => {}
             mount::Call::Mnt(path) => match root(realm, client, path) {
-                Ok(root) => {
-                    let handle = FileHandle::new(&root).expect("a server gave it");
-                    Mounted::encode(Ok(&Mounted { handle, flavors: vec![flavor::SYS] }), out);
-                    let entry = (client, path.to_vec());
-                    if !mounts.contains(&entry) {
-                        mounts.truncate(MOUNTS_MOST - 1);
-                        mounts.push_front(entry);
-                    }
-                }
-                Err(stat) => Mounted::encode(Err(stat), out),
+                Ok((root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
+                Ok((root, names)) => return Ok(Some(Below { root, names, path: path.to_vec() })),
+                Err(stat) => self.mounted(client, path, Err(stat), out),
             },
             mount::Call::Dump => {
+                let mounts = self.mounts();
                 let named: Vec<_> = mounts.iter().map(|(client, path)| (client.to_string(), path)).collect();
                 mount::put_dump(out, named.iter().map(|(client, path)| (client.as_bytes(), path.as_slice())));
             }
-            mount::Call::Umnt(path) => mounts.retain(|(of, at)| *of != client || at != path),
-            mount::Call::Umntall => mounts.retain(|(of, _)| *of != client),
+            mount::Call::Umnt(path) => self.mounts().retain(|(of, at)| *of != client || at != path),
+            mount::Call::Umntall => self.mounts().retain(|(of, _)| *of != client),
             mount::Call::Export => {
                 let groups: Vec<String> = realm.export.clients.iter().map(ToString::to_string).collect();
                 let groups: Vec<&[u8]> = groups.iter().map(String::as_bytes).collect();
                 mount::put_exports(out, [(realm.export.path.as_bytes(), groups.as_slice())]);
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Appends MNT's results, and remembers who mounted what.
+    pub(crate) fn mounted(&self, client: IpAddr, path: &[u8], found: Result<&[u8], MountStat>, out: &mut Vec<u8>) {
+        match found.map(FileHandle::new) {
+            Ok(Some(handle)) => {
+                Mounted::encode(Ok(&Mounted { handle, flavors: vec![flavor::SYS, flavor::NONE] }), out);
+                let (entry, mut mounts) = ((client, path.to_vec()), self.mounts());
+                if !mounts.contains(&entry) {
+                    mounts.truncate(MOUNTS_MOST - 1);
+                    mounts.push_front(entry);
+                }
+            }
+            Ok(None) => Mounted::encode(Err(MountStat::SERVERFAULT), out),
+            Err(stat) => Mounted::encode(Err(stat), out),
+        }
+    }
+
+    fn mounts(&self) -> MutexGuard<'_, VecDeque<(IpAddr, Vec<u8>)>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends the results of a portmap or rpcbind call.
@@ -83,17 +100,74 @@ impl Mountd {
     }
 }
 
-/// The root handle that every server agrees on.
-fn root(realm: &Realm, client: IpAddr, path: &[u8]) -> Result<Vec<u8>, MountStat> {
-    let Export { path: export, .. } = &realm.export;
-    let typed = path.strip_suffix(b"/").unwrap_or(path);
-    if typed != export.strip_suffix('/').unwrap_or(export).as_bytes() {
-        return Err(MountStat::NOENT);
+/// A directory below the export that a client wants to mount.
+pub(crate) struct Below {
+    root: Vec<u8>,
+    names: Vec<u8>,
+    path: Vec<u8>,
+}
+
+impl Below {
+    /// The answer when too many look for theirs at once.
+    pub(crate) fn too_many(xid: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        record::put(&mut out, |out| {
+            rpc::Reply::accept(out, xid);
+            Mounted::encode(Err(MountStat::SERVERFAULT), out);
+        });
+        out
     }
+
+    /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
+    pub(crate) fn find(&self, mountd: &Mountd, realm: &Realm, client: IpAddr, xid: u32) -> Vec<u8> {
+        let found = self.walk(realm);
+        let mut out = Vec::new();
+        record::put(&mut out, |out| {
+            rpc::Reply::accept(out, xid);
+            mountd.mounted(client, &self.path, found.as_deref().map_err(|stat| *stat), out);
+        });
+        out
+    }
+
+    fn walk(&self, realm: &Realm) -> Result<Vec<u8>, MountStat> {
+        let failed = |error: ClientError| match error {
+            ClientError::Status(Nfsstat3(stat)) => MountStat(stat),
+            ClientError::Io(_) | ClientError::TooLong(_) | ClientError::Malformed(_) | ClientError::Refused(_) => {
+                MountStat::SERVERFAULT
+            }
+        };
+        let takes = |server: &ServerId| matches!(realm.servers.health(*server), Health::Up | Health::Probation);
+        let open = realm.servers.ids().find(takes);
+        let server = &realm.pool.servers[open.ok_or(MountStat::SERVERFAULT)?.index()];
+        let patience = duration(realm.pool.probe_timeout);
+        let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).map_err(|_| MountStat::SERVERFAULT)?;
+        let handle = nfs.walk(&self.root, &self.names).map_err(failed)?;
+        let object = FileHandle::new(&handle).ok_or(MountStat::SERVERFAULT)?;
+        match nfs.nfs(&Call::Getattr { object }).map_err(failed)? {
+            Reply::Getattr(Ok(of)) if of.ftype == Ftype3::Dir => Ok(handle),
+            Reply::Getattr(Ok(_)) => Err(MountStat::NOTDIR),
+            other => Err(MountStat(other.status().0)),
+        }
+    }
+}
+
+/// The root handle that every server agrees on, and what is wanted below it. No path leads up.
+fn root(realm: &Realm, client: IpAddr, path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), MountStat> {
+    let export = realm.export.path.strip_suffix('/').unwrap_or(&realm.export.path).as_bytes();
+    let below = path.strip_prefix(export).filter(|rest| rest.is_empty() || rest[0] == b'/').ok_or(MountStat::NOENT)?;
     if !realm.export.admits(client) {
         return Err(MountStat::ACCES);
     }
-    realm.agreed().map(|agreed| agreed.root).ok_or(MountStat::SERVERFAULT)
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in below.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => return Err(MountStat::NOENT),
+            name => names.push(name),
+        }
+    }
+    let root = realm.agreed().map(|agreed| agreed.root).ok_or(MountStat::SERVERFAULT)?;
+    Ok((root, names.join(&b'/')))
 }
 
 /// Mounts that DUMP tells of.

@@ -11,6 +11,7 @@ use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSetti
 use midas_core::control::knobs::Knobs;
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::Exclusion;
+use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::route::Router;
@@ -82,6 +83,10 @@ impl Realm {
             .collect();
         let servers = Servers::new(&members, Placement::Ring);
         let now = clock.at(Instant::now());
+        // Nobody belongs to the pool before it has shown that it does.
+        for server in servers.ids() {
+            servers.set_health(now, server, Health::Down);
+        }
         let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, pool.staleness, part as u64)));
         let settings = Settings {
             policy: export.policy,

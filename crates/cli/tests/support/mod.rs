@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
 pub(crate) mod nfsd;
+pub(crate) mod serve;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

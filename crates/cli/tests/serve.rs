@@ -1,0 +1,80 @@
+//! `midas serve` between real clients and real servers.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+mod support;
+
+use midas_conformance::{Target, diff, run};
+use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require};
+use std::fs;
+use std::net::SocketAddr;
+use support::nfsd::Nfsd;
+use support::serve::Serve;
+
+fn target(endpoint: &Endpoint) -> Target {
+    let at = |port| SocketAddr::new(endpoint.address.into(), port);
+    Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
+}
+
+#[test]
+fn the_kernel_client_mounts_it_over_three_unmodified_servers_and_does_everything() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, 0);
+    let proxy = Serve::start(ganesha.heads());
+    let transcript = Guest::of(&proxy.endpoint()).scenario("basic").run();
+    println!("{} in {:?}", transcript.text, transcript.took);
+    transcript.expect_all_ok();
+    assert_eq!(fs::read_dir(ganesha.export()).unwrap().count(), 0, "the scenario removes what it made");
+}
+
+#[test]
+fn the_kernel_clients_calls_are_spread_over_all_servers() {
+    if !require(Part::KernelClient) {
+        return;
+    }
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+    let proxy = Serve::start(&servers);
+    Guest::of(&proxy.endpoint()).scenario("basic").option("nconnect=4").run().expect_all_ok();
+    nfsd.tell("truth");
+    let truth = nfsd.line();
+    for server in truth["servers"].as_array().unwrap() {
+        let calls: u64 = server["calls"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
+        println!("{calls} calls: {server}");
+        assert!(calls > 300, "{truth}");
+    }
+    assert_eq!(truth["doubles"], 0);
+}
+
+#[test]
+fn libnfs_copies_lists_and_reads_through_it() {
+    if !(require(Part::Ganesha) && require(Part::Libnfs)) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, 0);
+    let proxy = Serve::start(ganesha.heads());
+    let (server, scratch) = (proxy.endpoint(), Scratch::new());
+    let local = scratch.path().join("local");
+    let content: Vec<u8> = (0..5_000_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    fs::write(&local, &content).unwrap();
+    let copied = nfs_cp(&local.display().to_string(), &server.url("/copy"));
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(fs::read(ganesha.export().join("copy")).unwrap() == content, "what arrived is what was sent");
+    assert!(nfs_cat(&server, "/copy").stdout == content);
+    assert!(String::from_utf8_lossy(&nfs_ls(&server, "").stdout).contains("copy"));
+}
+
+/// Two files may have different write verifiers here: theirs is composed of their servers' (RFC 1813, 3.3.7 asks only that it
+/// changes when data may be lost). Nothing else may differ.
+#[test]
+fn the_script_gives_the_same_results_through_it_as_directly() {
+    let nfsd = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
+    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+    let proxy = Serve::start(&servers);
+    let directly = run(&target(&nfsd.endpoint(0)));
+    let through = run(&target(&proxy.endpoint()));
+    let differences = diff(&directly, &through);
+    let told = differences.iter().filter(|difference| difference.fact != "verf").map(ToString::to_string);
+    assert_eq!(told.collect::<Vec<_>>().join("\n"), "");
+}
