@@ -190,6 +190,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         Settled { flight, fill, latency }
     }
 
+    /// A call that has a server but did not leave for it: nothing is learned of the server.
+    pub fn take_back(&mut self, now: Time, servers: &Servers, ticket: Ticket<K>) {
+        servers.land(now, ticket.route.to);
+        self.give_up(now, ticket.pass);
+    }
+
     /// Lets go of a call that will never be sent.
     pub fn give_up(&mut self, now: Time, pass: Pass<K>) {
         if let Some(fetch) = pass.fetch {
@@ -351,6 +357,18 @@ mod tests {
         let fill = small.settle(at(7), during, Outcome::Answered(Some((&7, FACTS)))).fill;
         assert!(matches!(fill, Some(Fill::Refused(_))), "it left before the mutation ended: {fill:?}");
         assert!(matches!(small.decide(at(8), Op::Lookup), Decision::Forward(_)));
+    }
+
+    #[test]
+    fn a_call_that_is_taken_back_is_not_counted_and_tells_nothing_of_the_server() {
+        let mut small = small(Mode::Strict, Span::ZERO);
+        for _ in 0..100 {
+            let ticket = small.forward(at(0), Op::Create);
+            small.shard.take_back(at(1), &small.servers, ticket);
+        }
+        for server in small.servers.ids() {
+            assert_eq!((small.servers.in_flight(server), small.servers.health(server)), (0, Health::Up));
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Source {
     Reserved,
     /// Any.
     Any,
+    /// This one if it is free, as some servers know a client's calls by it; otherwise a reserved one.
+    Same(u16),
 }
 
 /// Connects within `patience`.
@@ -28,7 +30,12 @@ pub fn dial(address: SocketAddr, source: Source, patience: Duration) -> io::Resu
 
 /// Begins to connect and does not wait: the socket does not block, and can be written once the connection is there.
 pub fn begin(address: SocketAddr, source: Source) -> io::Result<TcpStream> {
-    if source == Source::Reserved {
+    if let Source::Same(port) = source
+        && let Ok(stream) = begin_from(Some(port), address)
+    {
+        return Ok(stream);
+    }
+    if source != Source::Any {
         for _ in RESERVED_FIRST..=RESERVED_LAST {
             match begin_from(Some(next_reserved()), address) {
                 Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}

@@ -129,9 +129,11 @@ impl Loop {
         others: Vec<Mailbox>,
     ) -> Self {
         let budget = Budget::new(shared.limits.memory / 2);
+        // Replies are as large as the servers make them, and must be read whatever clients hold.
+        let (reply_limit, replies) = (shared.limits.record.max(REPLY_LEAST), Budget::new(usize::MAX));
         let servers = shared.realm.servers.ids().zip(&shared.realm.pool.servers);
         let link = |(index, (id, server)): (usize, (_, &crate::config::Server))| {
-            Link::new(id, server.address, Token(FIRST_LINK + index), shared.limits.record, budget.clone())
+            Link::new(id, server.address, Token(FIRST_LINK + index), reply_limit, replies.clone())
         };
         let links = servers.enumerate().map(link).collect();
         Self {
@@ -314,6 +316,7 @@ impl Loop {
         if let Some(slot) = self.slot_of(asker) {
             let client = &mut self.clients[slot];
             client.waiting = client.waiting.saturating_sub(1);
+            self.flush(slot);
         }
     }
 
@@ -326,12 +329,12 @@ impl Loop {
             return;
         }
         if event.is_readable() || event.is_read_closed() {
-            self.read_link(now, index);
+            self.read_link(now, index, event.is_read_closed());
         }
     }
 
-    /// Reads replies until the server has no more for now.
-    fn read_link(&mut self, now: Instant, index: usize) {
+    /// Reads replies until the server has no more for now; to the end, if it will send no more.
+    fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, .. } = self;
             let Link { state: State::Up(connection), flights, server, .. } = &mut links[index] else { return };
@@ -346,6 +349,7 @@ impl Loop {
             });
             match flow {
                 Ok(Flow::More) => {}
+                Ok(Flow::Drained) if closed => {}
                 Ok(Flow::Drained | Flow::Waiting) => break,
                 Err(_) => {
                     links[index].failed(now);
@@ -409,16 +413,20 @@ impl Loop {
         let link = &mut self.links[index];
         let old: Vec<u32> = link.flights.xids().collect();
         for xid in old {
-            let movable =
-                |flight: &Flight| flight.sent.meaning.movable && now.saturating_duration_since(flight.since) >= waited;
+            let movable = |flight: &Flight| {
+                let may = flight.sent.meaning.movable || !flight.left;
+                may && now.saturating_duration_since(flight.since) >= waited
+            };
             if !self.links[index].flights.get_mut(xid).is_some_and(|(flight, _)| movable(flight)) {
                 continue;
             }
             let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
-            let record = record.to_vec();
-            let Flight { asker, xid, procedure, sent, known, .. } = flight;
+            let Flight { asker, xid, procedure, sent, known, left, .. } = flight;
             let forward = Forward { xid, procedure, meaning: sent.meaning, known, squashed: None };
-            self.shared.realm.settle(now, sent, End::Lost);
+            match left {
+                true => self.shared.realm.settle(now, sent, End::Lost),
+                false => self.shared.realm.take_back(now, sent),
+            }
             self.held.push_back(Box::new(Held { asker, forward, record }));
         }
         self.send_held(now);
@@ -427,6 +435,10 @@ impl Loop {
     fn send_held(&mut self, now: Instant) {
         for _ in 0..self.held.len() {
             let Some(mut call) = self.held.pop_front() else { return };
+            // A read that nobody waits for any more need not be asked.
+            if call.forward.meaning.movable && self.slot_of(call.asker).is_none() {
+                continue;
+            }
             let record = std::mem::take(&mut call.record);
             if let Err(held) = send(now, &self.shared, &mut self.links, &mut self.buffers, *call, &record) {
                 self.held.push_back(held);
@@ -491,11 +503,11 @@ fn send(
     let Ok(sent) = shared.realm.send(now, forward.meaning) else { return Err(keep(forward)) };
     let link = &mut links[sent.ticket.route.to.index()];
     if link.flights.full() || link.flights.len() >= shared.realm.pool.in_flight_max {
-        shared.realm.settle(now, sent, End::Lost);
+        shared.realm.take_back(now, sent);
         return Err(keep(forward));
     }
     let Forward { xid, procedure, known, squashed, .. } = forward;
-    let flight = Flight { asker, xid, procedure, sent, known, since: now };
+    let flight = Flight { asker, xid, procedure, sent, known, since: now, left: false };
     link.take(flight, squashed.as_deref().unwrap_or(record), buffers);
     Ok(())
 }
@@ -522,8 +534,10 @@ impl Relay<'_> {
             (changed, unstable) = self.changed(server, procedure, kind, results);
         }
         let end = match status.map(Nfsstat3) {
-            None | Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT | Nfsstat3::JUKEBOX) => End::Failed,
-            Some(_) => End::Answered { unstable },
+            Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
+            Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
+            // A refusal is about the call, not about the server.
+            None => End::Answered { ok: false, unstable },
         };
         self.shared.realm.settle(now, sent, end);
         let results = changed.as_deref().or(results);
@@ -561,7 +575,15 @@ impl Relay<'_> {
             }
             (Kind::Fsinfo, Ok(Reply::Fsinfo(Ok(ok)))) => {
                 let limits = self.shared.realm.agreed().and_then(|agreed| agreed.limits).unwrap_or(ok);
-                let ok = midas_nfs::nfs3::FsinfoOk { attributes: ok.attributes, ..limits };
+                let most = self.shared.limits.record.saturating_sub(OVERHEAD) as u32;
+                let ok = midas_nfs::nfs3::FsinfoOk {
+                    attributes: ok.attributes,
+                    rtmax: limits.rtmax.min(most),
+                    rtpref: limits.rtpref.min(most),
+                    wtmax: limits.wtmax.min(most),
+                    wtpref: limits.wtpref.min(most),
+                    ..limits
+                };
                 Reply::Fsinfo(Ok(ok)).encode(&mut out);
                 (Some(out), false)
             }
@@ -596,6 +618,10 @@ const TICK: Duration = Duration::from_millis(20);
 const MOVE_AFTER: Duration = Duration::from_millis(20);
 /// Bytes of answers that one client may leave unread.
 const UNREAD: usize = 4 << 20;
+/// The largest reply that a server may send at least.
+const REPLY_LEAST: usize = 16 << 20;
+/// Room for headers in a record that carries data.
+const OVERHEAD: usize = 4096;
 /// Directories to mount that are looked for at once.
 const FINDING_MOST: usize = 16;
 /// Locks of the duplicate request cache.

@@ -1,15 +1,20 @@
 //! Calls that are under way on one link, by the xid that we gave them.
 //!
 //! A reply finds its call without a map: the low bits of the xid are a place, the high bits tell who has it now, so that a
-//! late reply to a call that was given up is recognised and dropped. Places keep their buffers: a call that is forwarded
-//! allocates nothing once the proxy has warmed up.
+//! late reply to a call that was given up is recognised and dropped. Places are used in turn and begin with a random
+//! generation: a server that remembers answers by xid must not take a new call for an old one. Places keep their buffers: a
+//! call that is forwarded allocates nothing once the proxy has warmed up.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 
 /// Places for calls under way.
 #[derive(Debug)]
 pub(crate) struct Flights<T> {
     places: Vec<Place<T>>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
     count: usize,
+    first: u32,
 }
 
 #[derive(Debug)]
@@ -20,15 +25,17 @@ struct Place<T> {
 }
 
 impl<T> Flights<T> {
-    pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new(), count: 0 }
+    pub(crate) fn new() -> Self {
+        let first = RandomState::new().hash_one(0_u8) as u32 & GENERATION_MASK;
+        Self { places: Vec::new(), free: VecDeque::new(), count: 0, first }
     }
 
     /// Takes a call with its record, whose first word becomes the new xid. There must be a place: see [`Flights::full`].
     pub(crate) fn insert(&mut self, what: T, record: &[u8]) -> u32 {
         assert!(!self.full(), "the owner looks before it inserts");
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, what: None, record: Vec::new() });
+        let used = if self.places.len() >= PLACES_LEAST { self.free.pop_front() } else { None };
+        let index = used.unwrap_or_else(|| {
+            self.places.push(Place { generation: self.first, what: None, record: Vec::new() });
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[index as usize];
@@ -55,25 +62,31 @@ impl<T> Flights<T> {
 
     /// Ends the call of this xid; none if it was given up or never was.
     pub(crate) fn remove(&mut self, xid: u32) -> Option<T> {
-        self.remove_with(xid).map(|(what, _)| what)
+        self.take(xid, |record| {
+            // One large WRITE must not keep its memory in a free place.
+            if record.capacity() > RECORD_KEPT {
+                *record = Vec::new();
+            }
+        })
+        .map(|(what, ())| what)
     }
 
-    /// Ends the call of this xid and lends its record until the place is used again.
-    pub(crate) fn remove_with(&mut self, xid: u32) -> Option<(T, &[u8])> {
+    /// Ends the call of this xid and gives its record back.
+    pub(crate) fn remove_with(&mut self, xid: u32) -> Option<(T, Vec<u8>)> {
+        self.take(xid, std::mem::take)
+    }
+
+    fn take<R>(&mut self, xid: u32, record: impl FnOnce(&mut Vec<u8>) -> R) -> Option<(T, R)> {
         let index = xid & PLACE_MASK;
         let place = self.places.get_mut(index as usize)?;
         if place.generation != xid >> PLACE_BITS {
             return None;
         }
         let what = place.what.take()?;
-        place.generation = (place.generation + 1) & (u32::MAX >> PLACE_BITS);
-        // One large WRITE must not keep its memory in every place.
-        if place.record.capacity() > RECORD_KEPT {
-            place.record.shrink_to(RECORD_KEPT);
-        }
-        self.free.push(index);
+        place.generation = (place.generation + 1) & GENERATION_MASK;
+        self.free.push_back(index);
         self.count -= 1;
-        Some((what, &place.record))
+        Some((what, record(&mut place.record)))
     }
 
     /// The xids of all calls under way.
@@ -89,16 +102,31 @@ impl<T> Flights<T> {
     }
 }
 
-/// A million calls under way on one link.
-const PLACE_BITS: u32 = 20;
+/// Calls under way on one link.
+const PLACE_BITS: u32 = 16;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const PLACES_MOST: usize = 1 << PLACE_BITS;
+/// As many places are used in turn even if few would do: an xid comes again after 67 million calls at the earliest.
+const PLACES_LEAST: usize = 1024;
+const GENERATION_MASK: u32 = u32::MAX >> PLACE_BITS;
 /// What a free place keeps of its buffer.
 const RECORD_KEPT: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn xids_do_not_come_again_soon_however_few_calls_are_under_way() {
+        let mut flights = Flights::new();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..100_000 {
+            let xid = flights.insert((), b"xid0");
+            assert!(seen.insert(xid));
+            flights.remove(xid);
+        }
+        assert_eq!(flights.places.len(), PLACES_LEAST);
+    }
 
     #[test]
     fn a_reply_finds_its_call_and_a_late_one_finds_nothing() {

@@ -25,13 +25,15 @@ pub(crate) struct Link {
     budget: Budget,
     retry_at: Instant,
     backoff: Duration,
+    /// Where the last connection came from.
+    port: Option<u16>,
 }
 
 pub(crate) enum State {
     /// Nothing; calls wait.
     Down,
-    /// On its way.
-    Connecting(TcpStream),
+    /// On its way, since then.
+    Connecting(TcpStream, Instant),
     /// Calls go.
     Up(Connection),
 }
@@ -45,6 +47,8 @@ pub(crate) struct Flight {
     pub(crate) sent: Sent,
     pub(crate) known: Option<Known>,
     pub(crate) since: Instant,
+    /// Whether any of it may have reached the server.
+    pub(crate) left: bool,
 }
 
 impl Link {
@@ -65,28 +69,32 @@ impl Link {
             budget,
             retry_at: Instant::now(),
             backoff: BACKOFF_FIRST,
+            port: None,
         }
     }
 
-    /// Begins to connect if it is time to.
+    /// Begins to connect if it is time to, and gives up what takes too long.
     pub(crate) fn tend(&mut self, now: Instant, registry: &Registry) {
-        if matches!(self.state, State::Down) && now >= self.retry_at {
-            match self.connect(registry) {
-                Ok(socket) => self.state = State::Connecting(socket),
+        match &self.state {
+            State::Down if now >= self.retry_at => match self.connect(registry) {
+                Ok(socket) => self.state = State::Connecting(socket, now),
                 Err(_) => self.failed(now),
-            }
+            },
+            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.failed(now),
+            State::Down | State::Connecting(..) | State::Up(_) => {}
         }
     }
 
     fn connect(&self, registry: &Registry) -> io::Result<TcpStream> {
-        let mut socket = TcpStream::from_std(begin(self.address, Source::Reserved)?);
+        let source = self.port.map_or(Source::Reserved, Source::Same);
+        let mut socket = TcpStream::from_std(begin(self.address, source)?);
         registry.register(&mut socket, self.token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(socket)
     }
 
     /// A socket that was connecting has something to say: whether calls can go now.
     pub(crate) fn connected(&mut self, now: Instant, buffers: &mut Buffers) -> bool {
-        let State::Connecting(socket) = &self.state else { return matches!(self.state, State::Up(_)) };
+        let State::Connecting(socket, _) = &self.state else { return matches!(self.state, State::Up(_)) };
         match socket.take_error() {
             Ok(None) if socket.peer_addr().is_ok() => {}
             Ok(None) => return false,
@@ -95,7 +103,8 @@ impl Link {
                 return false;
             }
         }
-        let State::Connecting(socket) = std::mem::replace(&mut self.state, State::Down) else { return false };
+        let State::Connecting(socket, _) = std::mem::replace(&mut self.state, State::Down) else { return false };
+        self.port = socket.local_addr().ok().map(|address| address.port());
         match Connection::new(socket, self.record_limit, self.budget.clone()) {
             Ok(connection) => {
                 self.state = State::Up(connection);
@@ -120,7 +129,8 @@ impl Link {
     /// Takes a call; it leaves with the next flush, or when there is a connection.
     pub(crate) fn take(&mut self, flight: Flight, call: &[u8], buffers: &mut Buffers) {
         let xid = self.flights.insert(flight, call);
-        if let (State::Up(connection), Some((_, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+        if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            flight.left = true;
             put(connection.output(buffers), call);
         }
     }
@@ -131,7 +141,8 @@ impl Link {
         xids.sort_by_key(|xid| self.flights.get_mut(*xid).map(|(flight, _)| flight.since));
         let State::Up(connection) = &mut self.state else { return };
         for xid in xids {
-            if let Some((_, call)) = self.flights.get_mut(xid) {
+            if let Some((flight, call)) = self.flights.get_mut(xid) {
+                flight.left = true;
                 put(connection.output(buffers), call);
             }
         }
@@ -143,5 +154,7 @@ fn put(out: &mut Vec<u8>, call: &[u8]) {
     out.extend_from_slice(call);
 }
 
+/// A connection that is not there after so long will not come.
+const PATIENCE: Duration = Duration::from_secs(3);
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MOST: Duration = Duration::from_secs(2);

@@ -66,8 +66,8 @@ pub(crate) struct Sent {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The server answered; whether what it wrote may be lost by a crash.
-    Answered { unstable: bool },
+    /// The server answered; whether well, and whether what it wrote may be lost by a crash.
+    Answered { ok: bool, unstable: bool },
     /// The server answered that it could not.
     Failed,
     /// No answer will come.
@@ -118,9 +118,10 @@ impl Realm {
         let Part { shard, ties } = &mut *part;
         let listing = matches!(meaning.kind, Kind::List { first: false });
         let bound = ties.find(now, meaning.object, listing).or_else(|| {
-            // A listing whose beginning we did not see began at home.
-            let home = self.servers.ring().home(meaning.place).filter(|_| listing)?;
-            Some((home, midas_core::route::feasible::Bound::Listing))
+            // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
+            let home = self.servers.ring().home(meaning.place).filter(|_| matches!(meaning.kind, Kind::List { .. }))?;
+            let open = matches!(self.servers.health(home), Health::Up | Health::Probation);
+            (listing || open).then_some((home, midas_core::route::feasible::Bound::Listing))
         });
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
@@ -150,6 +151,11 @@ impl Realm {
         };
         part.shard.settle(now, &self.servers, &mut recorder, sent.ticket, outcome);
         part.learn(now, &sent.meaning, server, end);
+    }
+
+    /// A call has a server but did not leave for it.
+    pub(crate) fn take_back(&self, now: Instant, sent: Sent) {
+        self.part(sent.meaning.place).shard.take_back(self.clock.at(now), &self.servers, sent.ticket);
     }
 
     /// One tick of the controller.
@@ -202,9 +208,13 @@ impl Part {
 
     fn learn(&mut self, now: Time, meaning: &Meaning, server: ServerId, end: End) {
         match (meaning.kind, end) {
-            (Kind::Write { .. }, End::Answered { unstable: true }) => self.ties.written(now, meaning.object, server),
-            (Kind::Commit { whole: true }, End::Answered { .. }) => self.ties.committed(meaning.object, server),
-            (Kind::List { .. }, End::Answered { .. }) => self.ties.listed(now, meaning.object, server),
+            (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
+                self.ties.written(now, meaning.object, server);
+            }
+            (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
+                self.ties.committed(meaning.object, server);
+            }
+            (Kind::List { .. }, End::Answered { ok: true, .. }) => self.ties.listed(now, meaning.object, server),
             (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::List { .. } | Kind::Fsinfo, _) => {}
         }
     }

@@ -85,9 +85,12 @@ impl Proxy {
         for (number, (poll, received)) in parts.into_iter().enumerate() {
             let event_loop = Loop::new(number, Arc::clone(&self.shared), poll, received, self.mailboxes.clone());
             let run = move || {
+                let vital = Vital(number);
                 if let Err(error) = event_loop.run() {
                     eprintln!("midas: event loop {number}: {error}");
+                    std::process::abort();
                 }
+                std::mem::forget(vital);
             };
             self.threads.push(thread::Builder::new().name(format!("loop {number}")).spawn(run)?);
         }
@@ -115,6 +118,16 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+    }
+}
+
+/// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.
+struct Vital(usize);
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        eprintln!("midas: event loop {} died", self.0);
+        std::process::abort();
     }
 }
 
