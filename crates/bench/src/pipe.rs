@@ -38,9 +38,6 @@ impl<'a> Pipe<'a> {
         patience: Duration,
     ) -> io::Result<Self> {
         let stream = dial(address, Source::Reserved, patience)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
         Ok(Self {
             stream,
             records: Records::new(RECORD_LIMIT),

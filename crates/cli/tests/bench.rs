@@ -7,7 +7,7 @@ mod support;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use support::{midas, root, text};
+use support::{impossible, midas, root, text};
 
 /// A responder that ends with the test.
 struct Ceiling {
@@ -67,14 +67,7 @@ const IMPOSSIBLE: [(&str, &str); 27] = [
 
 #[test]
 fn what_is_impossible_is_said_in_one_line_that_names_what_is_possible() {
-    for (typed, named) in IMPOSSIBLE {
-        let output = midas(typed);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "midas {typed}: {said}");
-        assert!(said.lines().count() == 1 && said.starts_with("midas: "), "midas {typed}: {said}");
-        assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
-        assert!(output.stdout.is_empty(), "midas {typed} printed something");
-    }
+    impossible(&IMPOSSIBLE);
 }
 
 #[test]

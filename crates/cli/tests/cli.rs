@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::Value;
 use std::path::PathBuf;
-use support::{midas, rows, text};
+use support::{impossible, midas, rows, text};
 
 /// What was typed, and what its one line must name.
 const IMPOSSIBLE: [(&str, &str); 43] = [
@@ -57,14 +57,7 @@ const IMPOSSIBLE: [(&str, &str); 43] = [
 
 #[test]
 fn what_is_impossible_is_said_in_one_line_that_names_what_is_possible() {
-    for (typed, named) in IMPOSSIBLE {
-        let output = midas(typed);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "midas {typed}: {said}");
-        assert!(said.lines().count() == 1 && said.starts_with("midas: "), "midas {typed}: {said}");
-        assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
-        assert!(output.stdout.is_empty(), "midas {typed} printed something");
-    }
+    impossible(&IMPOSSIBLE);
 }
 
 #[test]

@@ -7,7 +7,6 @@ use midas_conformance::{Target, diff, run};
 use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require};
 use std::fs;
 use std::net::SocketAddr;
-use std::time::Duration;
 use support::nfsd::Nfsd;
 use support::serve::Serve;
 
@@ -82,6 +81,22 @@ fn the_script_gives_the_same_results_through_it_as_directly() {
     assert_eq!(told.collect::<Vec<_>>().join("\n"), "");
 }
 
+/// Calls that all servers have executed.
+fn served(nfsd: &mut Nfsd) -> u64 {
+    nfsd.tell("truth");
+    let truth = nfsd.line();
+    let calls = |server: &serde_json::Value| -> u64 {
+        server["calls"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
+    };
+    truth["servers"].as_array().unwrap().iter().map(calls).sum()
+}
+
+/// Calls that wait at one server.
+fn waiting(nfsd: &mut Nfsd, server: usize) -> u64 {
+    nfsd.tell("truth");
+    nfsd.line()["servers"][server]["queue"].as_u64().unwrap()
+}
+
 #[test]
 fn servers_go_down_hang_and_restart_and_clients_see_no_error_and_nothing_runs_twice() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
@@ -93,9 +108,17 @@ fn servers_go_down_hang_and_restart_and_clients_see_no_error_and_nothing_runs_tw
         proxy.endpoint().mount_port
     );
     let report = std::thread::spawn(move || support::text(&load));
+    let mut done = served(&mut nfsd);
     for command in ["fault 1 down", "fault 1 none", "fault 2 hang", "fault 2 none", "drop 0", "restart 0"] {
-        std::thread::sleep(Duration::from_millis(1500));
+        // What came before has been lived through: calls wait where the server hangs, and go on everywhere else.
+        while served(&mut nfsd) < done + 2000 {
+            assert!(!report.is_finished(), "the load ended before '{command}'");
+        }
         nfsd.tell(command);
+        while command.ends_with("hang") && waiting(&mut nfsd, 2) == 0 {
+            assert!(!report.is_finished(), "the load ended before a call met the hanging server");
+        }
+        done = if command.ends_with("hang") { 0 } else { served(&mut nfsd) };
     }
     let report: serde_json::Value = serde_json::from_str(&report.join().unwrap()).unwrap();
     let counts = &report["cells"][0]["arms"][0]["counts"];

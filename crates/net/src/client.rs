@@ -63,9 +63,6 @@ impl Client {
     /// Connects; every later wait is bounded by `patience` too.
     pub fn connect(address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
         let stream = dial(address, Source::Reserved, patience)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
         Ok(Self {
             stream,
             records: Records::new(RECORD_LIMIT),

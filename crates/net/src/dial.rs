@@ -20,11 +20,14 @@ pub enum Source {
     Same(u16),
 }
 
-/// Connects within `patience`.
+/// Connects within `patience`; every later wait on the stream is bounded by it too.
 pub fn dial(address: SocketAddr, source: Source, patience: Duration) -> io::Result<TcpStream> {
     let stream = begin(address, source)?;
     finished(&stream, patience)?;
     stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     Ok(stream)
 }
 

@@ -4,7 +4,7 @@ use crate::config::{Access, Squash};
 use crate::event::{Asker, Shared};
 use crate::mountd::Below;
 use crate::realm::Realm;
-use crate::translate::{self, Meaning};
+use crate::translate::Meaning;
 use midas_net::{Known, Verdict};
 use midas_nfs::nfs3::{self, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -163,11 +163,6 @@ pub(crate) fn answer(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<
         rpc::Reply::accept(out, xid);
         results(out);
     });
-}
-
-/// Whether the answer to a procedure is kept for those who ask again.
-pub(crate) fn kept(procedure: Procedure) -> bool {
-    translate::kept(procedure)
 }
 
 /// Ports below this one only root may use.

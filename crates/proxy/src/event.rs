@@ -543,9 +543,10 @@ impl Relay<'_> {
         let results = changed.as_deref().or(results);
         let newest = known.and_then(|known| {
             let mut replays = self.shared.replays(xid);
-            match (dispatch::kept(procedure), results) {
-                (true, Some(results)) => replays.finish(&known, results),
-                (false, _) | (true, None) => replays.forget(&known),
+            // WRITE and COMMIT are recognised only while they run.
+            match results.filter(|_| !procedure.idempotent()) {
+                Some(results) => replays.finish(&known, results),
+                None => replays.forget(&known),
             }
         });
         let asker = newest.unwrap_or(asker);

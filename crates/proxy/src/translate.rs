@@ -4,7 +4,7 @@
 
 use midas_core::key::Key;
 use midas_core::op::Op;
-use midas_nfs::nfs3::{Call, DirOp, FileHandle, Procedure, StableHow};
+use midas_nfs::nfs3::{Call, DirOp, FileHandle, StableHow};
 
 /// What routing must know of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +68,6 @@ impl Meaning {
             }
         })
     }
-}
-
-/// Whether a procedure's answer is kept for a client that asks again; WRITE and COMMIT are only recognised while they run.
-pub(crate) fn kept(procedure: Procedure) -> bool {
-    !procedure.idempotent()
 }
 
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {

@@ -19,6 +19,18 @@ pub(crate) fn midas(arguments: &str) -> Output {
     command.args(arguments.split_whitespace()).current_dir(root()).output().expect("the binary runs")
 }
 
+/// Typed so, each is refused in one line that names what is possible, and nothing is printed.
+pub(crate) fn impossible(cases: &[(&str, &str)]) {
+    for (typed, named) in cases {
+        let output = midas(typed);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "midas {typed}: {said}");
+        assert!(said.lines().count() == 1 && said.starts_with("midas: "), "midas {typed}: {said}");
+        assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
+        assert!(output.stdout.is_empty(), "midas {typed} printed something");
+    }
+}
+
 /// What a command printed that must succeed.
 pub(crate) fn text(arguments: &str) -> String {
     let output = midas(arguments);
