@@ -9,7 +9,6 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::pool::{Pool, lock};
 use crate::realm::Realm;
-use crate::whose::Owner;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
@@ -148,7 +147,15 @@ fn probe(
         }
         let export = &shared.exports[*number];
         match export.heard(server, seen.clone()) {
-            Some(true) => shared.whose.learn(Key::of(&seen.root), Owner::Export(*number)),
+            Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
+                Ok(()) => {}
+                Err(other) => {
+                    let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
+                    standing = Standing::Foreign(format!(
+                        "its handles of {own} are those of {other}: one daemon cannot serve both"
+                    ));
+                }
+            },
             Some(false) => {
                 let path = &export.rules().source;
                 standing =
