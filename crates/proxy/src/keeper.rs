@@ -60,7 +60,7 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
         let found = probe(shared, pool, server, &mut client);
         if found.is_err() {
             client = None;
-            exports(shared, pool).for_each(|export| export.silent(server));
+            exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
         judge(pool, server, &found);
         // As long as others must be heard it is asked again soon.
@@ -146,7 +146,7 @@ fn probe(
             failed => return Err(ClientError::Status(failed.status())),
         }
         let export = &shared.exports[*number];
-        match export.heard(server, seen.clone()) {
+        match export.heard(server, seen.clone(), &shared.whose) {
             Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
                 Ok(()) => {}
                 Err(other) => {
