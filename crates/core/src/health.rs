@@ -28,7 +28,8 @@ pub enum Health {
 }
 
 impl Health {
-    const ALL: [Self; 6] = [Self::Up, Self::Probation, Self::Failing, Self::Down, Self::Drained, Self::Quarantined];
+    /// Every state.
+    pub const ALL: [Self; 6] = [Self::Up, Self::Probation, Self::Failing, Self::Down, Self::Drained, Self::Quarantined];
 
     /// The word that users read.
     pub const fn name(self) -> &'static str {

@@ -164,12 +164,8 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    pub(crate) const ALL: [(Self, &'static str); 4] = [
-        (Self::Ok, "ok"),
-        (Self::Error, "error"),
-        (Self::ServerError, "server_error"),
-        (Self::Refused, "refused"),
-    ];
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Ok, "ok"), (Self::Error, "error"), (Self::ServerError, "server_error"), (Self::Refused, "refused")];
 
     fn of(status: Option<Nfsstat3>) -> Self {
         match status {
@@ -179,6 +175,11 @@ impl Status {
             None => Self::Refused,
         }
     }
+}
+
+/// The status that results begin with.
+pub(crate) fn status(results: &[u8]) -> Option<Nfsstat3> {
+    results.first_chunk::<4>().map(|word| Nfsstat3(u32::from_be_bytes(*word)))
 }
 
 /// Calls whose latencies can be compared.
@@ -234,12 +235,17 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    pub(crate) const ALL: [(Self, &'static str); 4] = [
-        (Self::Client, "client"),
-        (Self::Port, "port"),
-        (Self::ReadOnly, "read_only"),
-        (Self::Malformed, "malformed"),
-    ];
+    /// Which of an export's rules refuses with this status.
+    pub(crate) const fn by(status: Nfsstat3) -> Self {
+        match status {
+            Nfsstat3::PERM => Self::Port,
+            Nfsstat3::ROFS => Self::ReadOnly,
+            _ => Self::Client,
+        }
+    }
+
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Client, "client"), (Self::Port, "port"), (Self::ReadOnly, "read_only"), (Self::Malformed, "malformed")];
 }
 
 /// What was found of a call that came again.

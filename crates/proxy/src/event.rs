@@ -2,6 +2,7 @@
 //! One read and one write for a batch of calls.
 
 use crate::clerk::{Desk, Job};
+use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::mountd::{Below, Mountd};
@@ -13,6 +14,7 @@ use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Replays, Scratch};
+use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -34,6 +36,11 @@ pub(crate) struct Shared {
     pub(crate) mountd: Mountd,
     pub(crate) limits: crate::config::Limits,
     pub(crate) stop: AtomicBool,
+    pub(crate) started: Instant,
+    /// What each event loop counts.
+    pub(crate) tallies: Box<[Tally]>,
+    /// Clients that found no place; counted by the acceptor.
+    pub(crate) turned_away: Count,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -43,10 +50,13 @@ impl Shared {
         exports: Vec<Realm>,
         mountd: Mountd,
         limits: crate::config::Limits,
+        loops: usize,
     ) -> Self {
+        let tallies = (0..loops).map(|_| Tally::default()).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let whose = Whose::new(exports.len());
-        Self { pools, exports, whose, mountd, limits, stop: AtomicBool::new(false), replays }
+        let (stop, started, turned_away) = (AtomicBool::new(false), Instant::now(), Count::default());
+        Self { pools, exports, whose, mountd, limits, stop, started, tallies, turned_away, replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -228,6 +238,7 @@ impl Loop {
         let (waiting, paused, queued, read_closed, ending) = (0, false, false, false, false);
         entry.insert(Client { connection, origin, waiting, paused, queued, read_closed, ending });
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.tally().welcomed.add(1);
         Ok(())
     }
 
@@ -249,6 +260,11 @@ impl Loop {
             client.queued = true;
             self.ready.push(client.origin.asker);
         }
+    }
+
+    /// What this loop counts.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.shared.tallies[self.number]
     }
 
     pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
@@ -296,11 +312,13 @@ impl Loop {
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
         let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, .. } = self;
         let Client { connection, origin, waiting, .. } = &mut clients[slot];
-        let limit = shared.limits.calls_per_client;
+        let (limit, tally) = (shared.limits.calls_per_client, &shared.tallies[*number]);
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
+            tally.moved(Bytes::FromClients, record::MARK + record.len());
+            let before = out.len();
             match dispatch::take(now, shared, origin, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
@@ -315,6 +333,7 @@ impl Loop {
                     held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
                 }
             }
+            tally.moved(Bytes::ToClients, out.len() - before);
             if *waiting < limit && out.len() < UNREAD { Go::Continue(()) } else { Go::Break(()) }
         });
         let (others, number) = (others.clone(), *number);
@@ -338,11 +357,11 @@ impl Loop {
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, .. } = self;
+        let Self { shared, clients, links, held, unsorted, buffers, number, .. } = self;
         let Client { connection, origin, waiting, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
-            true => dispatch::stale(&call.record, out),
+            true => dispatch::stale(&shared.tallies[*number], &call.record, out),
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
@@ -380,6 +399,7 @@ impl Loop {
         let client = &mut self.clients[slot];
         client.waiting = client.waiting.saturating_sub(1);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
+        self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
     }
 
@@ -404,6 +424,7 @@ impl Loop {
             self.ask_again();
         }
         self.tick_count += 1;
+        self.tally().held.set(self.held.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -429,6 +450,7 @@ impl Loop {
     fn end(&mut self, slot: usize) {
         if self.clients.try_remove(slot).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.tally().ended.add(1);
         }
     }
 }

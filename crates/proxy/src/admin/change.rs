@@ -4,19 +4,19 @@ use super::routes::Refusal;
 use super::status::bypassed;
 use crate::api::{Bypass, Drain, Set};
 use crate::config::nearest::suggestion;
+use crate::config::parse_policy;
 use crate::event::Shared;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use midas_core::cache::Mode;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::route::policy::Policy;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     let export = export(shared, &told.export)?;
-    let policy = told.policy.as_deref().map(Policy::parse).transpose().map_err(Refusal::wrong)?;
+    let policy = told.policy.as_deref().map(parse_policy).transpose().map_err(Refusal::wrong)?;
     told.mode.as_deref().map(mode).transpose()?;
     if let Some(policy) = policy {
         export.set_policy(policy);

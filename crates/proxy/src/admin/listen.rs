@@ -4,8 +4,10 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -13,22 +15,22 @@ use tokio::sync::Semaphore;
 
 /// Answers on the control socket, for ever.
 pub(super) async fn unix(listener: UnixListener, router: Router) {
-    serve(router, async || listener.accept().await.map(|(stream, _)| stream)).await;
+    serve(router, |task| listener.poll_accept(task).map_ok(|(stream, _)| stream)).await;
 }
 
 /// Answers on the TCP address, for ever.
 pub(super) async fn tcp(listener: TcpListener, router: Router) {
-    serve(router, async || listener.accept().await.map(|(stream, _)| stream)).await;
+    serve(router, |task| listener.poll_accept(task).map_ok(|(stream, _)| stream)).await;
 }
 
 /// At the bound no more are accepted: who comes waits.
-async fn serve<S>(router: Router, accept: impl AsyncFn() -> io::Result<S>)
+async fn serve<S>(router: Router, mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        let Ok(stream) = accept().await else {
+        let Ok(stream) = poll_fn(&mut accept).await else {
             // Out of file descriptors, most likely: it would fail again at once.
             tokio::time::sleep(AFTER_ERROR).await;
             continue;

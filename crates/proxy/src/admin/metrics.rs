@@ -105,7 +105,7 @@ fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
         })
     };
     page.gauges("server_in_flight", "Calls under way at a server", each(|it, at| it.in_flight(at).into()))?;
-    page.counters("server_calls", "Calls sent to a server", each(|it, at| it.dispatched(at)))?;
+    page.counters("server_calls", "Calls sent to a server", each(|it, at| it.dispatched(at).into()))?;
     page.counters("server_homed", "Calls whose home a server is", each(|it, at| it.homed(at).into()))?;
     let states = servers.iter().flat_map(|(pool, server)| {
         Health::ALL.into_iter().map(|state| {

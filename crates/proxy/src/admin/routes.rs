@@ -37,7 +37,8 @@ fn open() -> Router<Arc<Shared>> {
 }
 
 fn finish(router: Router<Arc<Shared>>, shared: Arc<Shared>) -> Router {
-    let nothing = async || Refusal(StatusCode::NOT_FOUND, "nothing is here; the API is in docs/operating.md".to_owned());
+    let nothing =
+        async || Refusal(StatusCode::NOT_FOUND, "nothing is here; the API is in docs/operating.md".to_owned());
     let method = async |method: Method| {
         Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not what this address answers to"))
     };
@@ -51,7 +52,8 @@ fn finish(router: Router<Arc<Shared>>, shared: Arc<Shared>) -> Router {
 async fn only_get(request: Request, next: Next) -> Response {
     match *request.method() {
         Method::GET | Method::HEAD => next.run(request).await,
-        _ => Refusal(StatusCode::METHOD_NOT_ALLOWED, "TCP is read-only: use the control socket".to_owned()).into_response(),
+        _ => Refusal(StatusCode::METHOD_NOT_ALLOWED, "TCP is read-only: use the control socket".to_owned())
+            .into_response(),
     }
 }
 
