@@ -46,7 +46,10 @@ fn changes(export: String, typed: &[String]) -> Result<api::Set, String> {
 
 fn policies() -> String {
     let lines = Policy::USAGE.map(|(usage, meaning)| format!("  policy={usage}\n      {meaning}\n"));
-    format!("What can be set:\n{}  mode=strict\n      nothing is cached (other modes come with the cache)", lines.concat())
+    format!(
+        "What can be set:\n{}  mode=strict\n      nothing is cached (other modes come with the cache)",
+        lines.concat()
+    )
 }
 
 #[cfg(test)]

@@ -63,7 +63,12 @@ fn of_pool(pool: &Pool) -> Vec<String> {
         let foreign = server.foreign.as_ref().map_or_else(String::new, |why| format!("  {why}"));
         lines.push(format!(
             "  {:width$}  {:11}  {:>5} in flight  {:>12} calls  p50 {:>9.3} ms  p99 {:>9.3} ms{uncommitted}{foreign}",
-            server.name, server.health, server.in_flight, server.dispatched, server.latency_p50_ms, server.latency_p99_ms
+            server.name,
+            server.health,
+            server.in_flight,
+            server.dispatched,
+            server.latency_p50_ms,
+            server.latency_p99_ms
         ));
     }
     lines

@@ -80,8 +80,8 @@ impl Pool {
 
     /// A server does not answer.
     pub(crate) fn down(&self, now: Instant, server: ServerId) {
-        if self.open(server) {
-            self.servers.set_health(self.time(now), server, Health::Down);
+        for open in [Health::Up, Health::Probation] {
+            self.servers.shift(self.time(now), server, open, Health::Down);
         }
     }
 

@@ -71,9 +71,20 @@ fn of_handle<'s>(shared: &'s Shared, typed: &str) -> Result<Object<'s>, Refusal>
 
 fn hex(typed: &str) -> Option<Vec<u8>> {
     let digits = typed.strip_prefix("0x").unwrap_or(typed);
-    let fits = digits.len() % 2 == 0 && (2..=2 * HANDLE_MOST).contains(&digits.len()) && digits.is_ascii();
+    let fits = digits.len().is_multiple_of(2) && (2..=2 * HANDLE_MOST).contains(&digits.len());
+    if !fits || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
-    (0..digits.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>().filter(|_| fits)
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+fn show_hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 fn of_path<'s>(shared: &'s Shared, op: Op, path: &str) -> Result<Object<'s>, Refusal> {
@@ -168,7 +179,7 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         export: export.rules().path.clone(),
         pool: pool.config.name.clone(),
         op: op.name().to_owned(),
-        handle: handle.iter().map(|byte| format!("{byte:02x}")).collect(),
+        handle: show_hex(handle),
         name,
         policy,
         home: home.map(named).unwrap_or_default(),
@@ -219,6 +230,7 @@ mod tests {
     fn handles_are_read_as_captures_show_them() {
         assert_eq!(hex("0x00ff"), Some(vec![0, 255]));
         assert_eq!(hex("01C0"), Some(vec![1, 192]));
+        assert_eq!(show_hex(&[1, 192]), "01c0");
         for wrong in ["", "0", "0x", "0g", "äöü", "+1", &"00".repeat(65)] {
             assert_eq!(hex(wrong), None, "{wrong}");
         }

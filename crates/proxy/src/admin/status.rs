@@ -7,6 +7,7 @@ use crate::pool;
 use crate::realm::Realm;
 use midas_core::decision::Why;
 use midas_core::id::ServerId;
+use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) fn of(shared: &Shared) -> Status {
@@ -56,9 +57,9 @@ fn of_export(export: &Realm) -> Export {
     }
 }
 
-fn of_pool(shared: &Shared, pool: &pool::Pool) -> Pool {
+fn of_pool(shared: &Shared, pool: &Arc<pool::Pool>) -> Pool {
     let mut uncommitted = vec![0; pool.config.servers.len()];
-    for export in shared.exports.iter().filter(|export| std::ptr::eq(&*export.pool, pool)) {
+    for export in shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, pool)) {
         export.count_uncommitted(Instant::now(), &mut uncommitted);
     }
     let servers = pool.servers.ids().map(|server| of_server(pool, server, uncommitted[server.index()])).collect();
