@@ -164,7 +164,7 @@ impl Realm {
 
     /// A decision reads what holds and counts what it did behind its part's lock: who has had every lock once knows that every later
     /// decision reads what was written before.
-    fn settle_in(&self) {
+    pub(crate) fn settle_in(&self) {
         self.parts.iter().for_each(|part| drop(lock(part)));
     }
 

@@ -4,18 +4,26 @@
 use midas_lab::{Endpoint, Scratch};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 pub(crate) struct Serve {
     child: Child,
-    _scratch: Scratch,
+    scratch: Scratch,
     nfs: SocketAddr,
     mount: SocketAddr,
+    /// Where the control plane answers over TCP, if the configuration says so.
+    pub(crate) admin: Option<SocketAddr>,
 }
 
 impl Serve {
     /// Starts a proxy of `/scratch` over these servers, on free ports; returns when it is ready.
     pub(crate) fn start(servers: &[Endpoint]) -> Self {
+        Self::start_with(servers, "")
+    }
+
+    /// The same with more lines at the end of the configuration, in the table `[admin]`.
+    pub(crate) fn start_with(servers: &[Endpoint], admin: &str) -> Self {
         let scratch = Scratch::new();
         let file = scratch.path().join("midas.toml");
         let listed: Vec<String> =
@@ -25,9 +33,10 @@ impl Serve {
             "[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
              [[pool]]\nname = \"heads\"\nservers = [{}]\nmount_port = {}\nstaleness = \"0s\"\n\
              [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
-             access = \"rw\"\nsquash = \"none\"\ninsecure = true\n",
+             access = \"rw\"\nsquash = \"none\"\ninsecure = true\n[admin]\nsocket = \"{}\"\n{admin}\n",
             listed.join(", "),
             servers[0].mount_port,
+            scratch.path().join(SOCKET).display(),
         );
         std::fs::write(&file, config).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
@@ -39,8 +48,11 @@ impl Serve {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ["ready:", "nfs", nfs, "mount", mount] = words.as_slice() else { panic!("not ready: '{line}'") };
-        Self { nfs: nfs.parse().unwrap(), mount: mount.parse().unwrap(), child, _scratch: scratch }
+        let ["ready:", "nfs", nfs, "mount", mount, admin @ ..] = words.as_slice() else {
+            panic!("not ready: '{line}'")
+        };
+        let admin = admin.last().map(|address| address.parse().unwrap());
+        Self { nfs: nfs.parse().unwrap(), mount: mount.parse().unwrap(), admin, child, scratch }
     }
 
     /// For clients.
@@ -50,9 +62,18 @@ impl Serve {
     }
 }
 
+impl Serve {
+    /// The control socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.scratch.path().join(SOCKET)
+    }
+}
+
 impl Drop for Serve {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
 }
+
+const SOCKET: &str = "control";
