@@ -26,11 +26,11 @@ struct World {
 
 impl World {
     /// A proxy over three servers.
-    fn new(nfsd: &[&str], admin: &str) -> Self {
+    fn new(nfsd: &[&str], lines: &str) -> Self {
         let nfsd = Nfsd::start(&[&["--servers", "3"], nfsd].concat());
         let endpoints: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
         let servers = nfsd.addresses.iter().map(ToString::to_string).collect();
-        Self { proxy: Serve::start_with(&endpoints, admin), _nfsd: nfsd, servers }
+        Self { proxy: Serve::start_with(&endpoints, lines), _nfsd: nfsd, servers }
     }
 
     /// What a command printed that must succeed.
@@ -151,9 +151,8 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
     let config = world.proxy.socket().with_file_name("midas.toml");
-    let second = midas(&format!("serve --config {}", config.display()));
-    let said = String::from_utf8(second.stderr).unwrap();
-    assert!(second.status.code() == Some(1) && said.contains("another daemon answers there"), "{said}");
+    let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
+    assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
 }
 
 /// Waits until a figure of the world is what it should be, as long as the load runs.
@@ -212,7 +211,7 @@ fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
 
 #[test]
 fn metrics_follow_their_format_and_count_what_happened() {
-    let world = World::new(&[], "tcp = \"127.0.0.1:0\"");
+    let world = World::new(&[], "[admin]\ntcp = \"127.0.0.1:0\"");
     let (mut client, root) = world.client();
     for _ in 0..7 {
         getattr(&mut client, &root);

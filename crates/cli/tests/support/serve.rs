@@ -22,10 +22,8 @@ impl Serve {
         Self::start_with(servers, "")
     }
 
-    /// The same with more lines at the end of the configuration, in the table `[admin]`.
-    pub(crate) fn start_with(servers: &[Endpoint], admin: &str) -> Self {
-        let scratch = Scratch::new();
-        let file = scratch.path().join("midas.toml");
+    /// The same with more lines at the end of the configuration.
+    pub(crate) fn start_with(servers: &[Endpoint], lines: &str) -> Self {
         let listed: Vec<String> =
             servers.iter().map(|server| format!("\"{}:{}\"", server.address, server.nfs_port)).collect();
         let source = if servers[0].path.is_empty() { "/" } else { &servers[0].path };
@@ -33,15 +31,23 @@ impl Serve {
             "[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
              [[pool]]\nname = \"heads\"\nservers = [{}]\nmount_port = {}\nstaleness = \"0s\"\n\
              [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
-             access = \"rw\"\nsquash = \"none\"\ninsecure = true\n[admin]\nsocket = \"{}\"\n{admin}\n",
+             access = \"rw\"\nsquash = \"none\"\ninsecure = true\n{lines}\n",
             listed.join(", "),
             servers[0].mount_port,
-            scratch.path().join(SOCKET).display(),
         );
+        Self::of(&config)
+    }
+
+    /// Starts a proxy with this configuration and a control socket of its own; returns when it is ready.
+    pub(crate) fn of(config: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.path().join("midas.toml");
         std::fs::write(&file, config).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
             .args(["serve", "--config"])
             .arg(&file)
+            .arg("--socket")
+            .arg(scratch.path().join(SOCKET))
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary runs");
@@ -60,9 +66,7 @@ impl Serve {
         let (nfs_port, mount_port) = (self.nfs.port(), self.mount.port());
         Endpoint { address: Ipv4Addr::LOCALHOST, nfs_port, mount_port, path: "/scratch".to_owned() }
     }
-}
 
-impl Serve {
     /// The control socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.scratch.path().join(SOCKET)
