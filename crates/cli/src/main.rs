@@ -2,12 +2,14 @@
 
 mod bench;
 mod check;
+mod demo;
 mod failure;
 mod nfsd;
 mod progress;
 mod serve;
 mod signal;
 mod sim;
+mod stage;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -28,6 +30,7 @@ enum Command {
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
+    Demo(demo::Options),
     Nfsd(nfsd::Options),
     Check(check::Options),
     Serve(serve::Options),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Ok(Midas { command: Command::Demo(options) }) => options.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),

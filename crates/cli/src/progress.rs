@@ -28,6 +28,15 @@ impl Progress {
             let _ = std::io::stderr().flush();
         }
     }
+
+    /// Shows something else for now.
+    pub(crate) fn say(&mut self, text: &str) {
+        if self.terminal {
+            self.shown = Some(Instant::now());
+            eprint!("\r\x1b[K{text}");
+            let _ = std::io::stderr().flush();
+        }
+    }
 }
 
 impl Drop for Progress {

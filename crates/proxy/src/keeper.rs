@@ -9,6 +9,7 @@ use crate::event::Shared;
 use crate::realm::Agreed;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::time::Time;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
 use std::sync::Arc;
@@ -39,15 +40,17 @@ fn regulate(shared: &Shared) {
 fn watch(shared: &Shared, server: ServerId) {
     let realm = &shared.realm;
     let interval = duration(realm.pool.probe_interval);
-    let mut client = None;
+    let (mut client, mut failed) = (None, false);
     loop {
         let asked = Instant::now();
         let found = probe(shared, server, &mut client);
         if found.is_err() {
-            client = None;
+            (client, failed) = (None, true);
         }
         let now = realm.time(Instant::now());
         match (found, realm.servers.health(server)) {
+            // It was there before this daemon: nothing speaks against it, and it need not start slowly.
+            (Ok(true), Health::Down) if !failed => realm.servers.set_health(Time::ZERO, server, Health::Up),
             (Ok(true), Health::Down | Health::Quarantined) => {
                 realm.servers.set_health(now, server, Health::Probation);
             }
@@ -82,6 +85,9 @@ fn probe(shared: &Shared, server: ServerId, client: &mut Option<(Client, Agreed)
             client.insert((nfs, seen))
         }
     };
+    let asked = Instant::now();
+    nfs.nfs(&Call::Null)?;
+    realm.round_trip(server, asked.elapsed());
     let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
     match nfs.nfs(&Call::Getattr { object: root })? {
         Reply::Getattr(Ok(_)) => Ok(realm.admit(seen.clone())),

@@ -14,6 +14,7 @@ mod keeper;
 mod link;
 mod mountd;
 mod realm;
+mod rtt;
 mod serve;
 mod ties;
 mod translate;

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::config::{Export, Pool};
+use crate::rtt::RoundTrips;
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
@@ -34,6 +35,7 @@ pub(crate) struct Realm {
     pub(crate) servers: Servers,
     parts: Box<[Mutex<Part>]>,
     recorder: Mutex<Recorder>,
+    round_trips: Mutex<RoundTrips>,
     controller: Mutex<Controller>,
     knobs: RwLock<Knobs>,
     /// What every admitted server agrees on, once there is one.
@@ -90,7 +92,7 @@ impl Realm {
         let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, pool.staleness, part as u64)));
         let settings = Settings {
             policy: export.policy,
-            rate_peak: 0.0,
+            rate_peak: pool.rate_peak.map_or(0.0, |peak| peak as f64),
             targets: None,
             steer_share: 0.10,
             split: pool.staleness == Span::ZERO,
@@ -100,6 +102,7 @@ impl Realm {
         Self {
             parts: parts.collect(),
             recorder: Mutex::new(Recorder::new(members.len())),
+            round_trips: Mutex::new(RoundTrips::new(members.len())),
             knobs: RwLock::new(controller.knobs()),
             controller: Mutex::new(controller),
             agreed: RwLock::new(None),
@@ -163,6 +166,12 @@ impl Realm {
         let mut controller = lock(&self.controller);
         controller.tick(self.clock.at(now), &self.servers, &mut lock(&self.recorder));
         *self.knobs.write().unwrap_or_else(PoisonError::into_inner) = controller.knobs();
+    }
+
+    /// A NULL to this server took so long.
+    pub(crate) fn round_trip(&self, server: ServerId, took: std::time::Duration) {
+        let took = Span::from_nanos(took.as_nanos() as u64);
+        self.servers.publish_rtt(lock(&self.round_trips).took(server, took));
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {

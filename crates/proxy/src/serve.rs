@@ -6,6 +6,7 @@ use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
 use crate::mountd::Mountd;
 use crate::realm::Realm;
+use midas_core::health::Health;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3};
 use mio::net::TcpListener;
@@ -65,6 +66,12 @@ impl Proxy {
             thread::sleep(READY_LOOK);
         }
         true
+    }
+
+    /// Servers that take calls now, of all exports.
+    pub fn open(&self) -> usize {
+        let servers = &self.shared.realm.servers;
+        servers.ids().filter(|server| matches!(servers.health(*server), Health::Up | Health::Probation)).count()
     }
 
     /// Calls forwarded to each server so far, in the order of the configuration.
