@@ -1,7 +1,7 @@
 //! `midas demo`: a hot directory on four servers, without and with MIDAS, in one process that leaves nothing behind.
 
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::seconds;
 use crate::signal;
 use crate::sim::output::print;
 use crate::sim::table::Table;
@@ -52,12 +52,16 @@ impl Options {
         if !self.json {
             print(&opening(&setting, calls.len()))?;
         }
-        let static_placement = play(("static placement", Policy::HashDirectory), &setting, &calls, &stop)?;
-        let midas = play(("MIDAS", Policy::FirstFit(Gap::Auto)), &setting, &calls, &stop)?;
-        let arms = [static_placement, midas];
+        let mut arms = Vec::new();
+        for (name, policy, what) in CASES {
+            if !self.json {
+                print(&format!("{name}: {what}\n"))?;
+            }
+            arms.push(play((name, policy), &setting, &calls, &stop)?);
+        }
         match self.json {
             true => print(&format!("{}\n", json!({ "arms": arms.iter().map(Arm::json).collect::<Vec<_>>() }))),
-            false => print(&format!("{}\n{NEXT}", table(&arms))),
+            false => print(&format!("\n{}\n{NEXT}", table(&arms))),
         }
     }
 }
@@ -102,7 +106,7 @@ fn play(
             let _ended = ended;
             player.play(calls, start, start + PATIENCE, stop)
         });
-        watch(name, setting, &end);
+        seconds(name, setting.duration, &end);
         playing.join().expect("the player does not panic")
     });
     let answers = answers.map_err(|error| Failure::Broken(format!("{name}: {error}")))?;
@@ -114,21 +118,6 @@ fn play(
         return Err(Failure::Broken(format!("{name}: {said}")));
     }
     Ok(Arm { name, policy, answers, servers: stage.work(start, Instant::now()) })
-}
-
-/// One step a second, until the calls have ended.
-fn watch(name: &str, setting: &Setting, end: &mpsc::Receiver<()>) {
-    let mut progress = Progress::new("second", setting.duration.as_secs_f64().ceil() as usize);
-    let (mut waiting, all) = (0, setting.duration.as_secs_f64());
-    while matches!(end.recv_timeout(Duration::from_secs(1)), Err(mpsc::RecvTimeoutError::Timeout)) {
-        waiting += 1;
-        match f64::from(waiting) <= all {
-            true => progress.step(name),
-            false => {
-                progress.say(&format!("{name}: calls have ended, {} s until all are answered", waiting - all as i32))
-            }
-        }
-    }
 }
 
 impl Arm {
@@ -188,6 +177,14 @@ fn table(arms: &[Arm]) -> String {
     table.show(2)
 }
 
+const CASES: [(&str, Policy, &str); 2] = [
+    ("static placement", Policy::HashDirectory, "every directory has its server, the hot one too .."),
+    (
+        "MIDAS",
+        Policy::FirstFit(Gap::Auto),
+        "a call leaves its directory's server where another has clearly less to do ..",
+    ),
+];
 const WORKLOAD: &str = "hot:0.5";
 const SERVICE: &str = "const:5ms";
 const LONGEST: Span = Span::from_secs(60);

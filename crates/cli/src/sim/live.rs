@@ -9,10 +9,11 @@ use super::output::print;
 use super::table::Table;
 use crate::failure::Failure;
 use crate::nfsd::raise_file_limit;
-use crate::progress::Progress;
+use crate::progress::seconds;
 use crate::signal;
 use crate::stage::{Plan, Stage};
 use clap::Args;
+use midas_core::op::Op;
 use midas_core::time::Span;
 use midas_sim::config::Config;
 use midas_sim::policy::Contender;
@@ -121,6 +122,9 @@ impl Live {
                 ..Config::new(policy, workload)
             };
             config.check().map_err(Failure::Usage)?;
+            if !stream(&workload, &config.setting()).all(|call| matches!(call.op, Op::Lookup | Op::Create)) {
+                return Err(Failure::Usage(format!("only lookups and creates are played, and {workload} has others")));
+            }
             configs.extend((0..u64::from(self.seeds)).map(|i| Config { seed: self.seed + i, ..config.clone() }));
         }
         match configs.len() {
@@ -132,8 +136,7 @@ impl Live {
 
 /// Runs every pair at the same time: a handful of calls a second each.
 fn all(configs: &[Config], stop: &AtomicBool) -> Result<Vec<Pair>, Failure> {
-    let longest = configs.iter().map(|config| (warmup(config).1 + config.duration).as_secs_f64()).fold(0.0, f64::max);
-    let mut progress = Progress::new("second", longest.ceil() as usize);
+    let longest = configs.iter().map(|config| warmup(config).1 + config.duration).max().unwrap_or(Span::ZERO);
     thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         let pairs: Vec<_> = configs
@@ -147,9 +150,7 @@ fn all(configs: &[Config], stop: &AtomicBool) -> Result<Vec<Pair>, Failure> {
             })
             .collect();
         drop(ended);
-        while matches!(end.recv_timeout(Duration::from_secs(1)), Err(mpsc::RecvTimeoutError::Timeout)) {
-            progress.step("on the wire");
-        }
+        seconds("on the wire", longest, &end);
         pairs.into_iter().map(|pair| pair.join().expect("a pair does not panic")).collect()
     })
 }

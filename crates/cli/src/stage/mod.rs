@@ -33,10 +33,10 @@ pub(crate) struct Plan {
     pub(crate) files: u32,
 }
 
-/// The servers and their proxy. The proxy is dropped first: it would take its servers' end for a failure.
+/// The servers and their proxy. The servers are dropped first: a proxy that waits for one of them then waits no longer.
 pub(crate) struct Stage {
-    proxy: Proxy,
     nfsd: Nfsd,
+    proxy: Proxy,
     directories: Vec<Handle>,
 }
 
@@ -56,7 +56,7 @@ impl Stage {
         };
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
         let config = ProxyConfig::parse(&proxy_config(plan, &nfsd.addresses())).map_err(broken)?;
-        let stage = Self { proxy: Proxy::start(&config).map_err(broken)?, nfsd, directories };
+        let stage = Self { nfsd, proxy: Proxy::start(&config).map_err(broken)?, directories };
         stage.wait_until_open(plan.servers as usize)?;
         Ok(stage)
     }
@@ -109,13 +109,14 @@ fn proxy_config(plan: &Plan, servers: &[SocketAddr]) -> String {
          in_flight_max = 65536\ncall_timeout = \"10m\"\nprobe_interval = \"10s\"\nprobe_timeout = \"10m\"\nrate_peak = {}\n\
          [[export]]\npath = \"/\"\npool = \"stage\"\nclients = \"127.0.0.0/8\"\naccess = \"rw\"\nsquash = \"none\"\n\
          insecure = true\npolicy = \"{}\"\n\
-         [limits]\ncalls_per_client = 65536\n",
+         [limits]\ncalls_per_client = 65536\n[log]\nlevel = \"error\"\n",
         listed.join(", "),
         capacity.ceil().max(1.0) as u64,
         plan.policy,
     )
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn broken(error: impl ToString) -> Failure {
     Failure::Broken(error.to_string())
 }

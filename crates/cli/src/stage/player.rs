@@ -167,4 +167,4 @@ impl Answers {
 const LOOK: Duration = Duration::from_millis(50);
 /// Replies to LOOKUP and CREATE are a few hundred bytes.
 const RECORD_LIMIT: usize = 1 << 16;
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 14;

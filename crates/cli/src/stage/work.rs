@@ -28,7 +28,7 @@ fn between(changes: impl Iterator<Item = (Duration, usize)>, from: Duration, to:
     let (mut area, mut worst, mut length, mut since) = (0.0, 0, 0, from);
     for (at, next) in changes.take_while(|(at, _)| *at < to) {
         if at > from {
-            area += (at - since).as_secs_f64() * length as f64;
+            area += at.saturating_sub(since).as_secs_f64() * length as f64;
             worst = worst.max(length);
             since = at;
         }
