@@ -12,6 +12,7 @@ use crate::realm::Realm;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator<Item = &'s
 fn watch(shared: &Shared, number: usize, server: ServerId) {
     let pool = &shared.pools[number];
     let interval = duration(pool.config.probe_interval);
-    let mut client = None;
+    let (mut client, mut fresh) = (None, true);
     loop {
         let asked = Instant::now();
         let found = probe(shared, pool, server, &mut client);
@@ -62,7 +63,8 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
             client = None;
             exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
-        judge(pool, server, &found);
+        judge(pool, server, &found, fresh);
+        fresh &= matches!(found, Ok(Standing::Undecided));
         // As long as others must be heard it is asked again soon.
         let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
         if !pause(shared, wait.saturating_sub(asked.elapsed())) {
@@ -80,7 +82,8 @@ enum Standing {
     Undecided,
 }
 
-fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>) {
+/// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.
+fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, fresh: bool) {
     let now = pool.time(Instant::now());
     if let Ok(Standing::Belongs) = found {
         pool.set_foreign(server, None);
@@ -88,6 +91,8 @@ fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>) {
     // What an administrator does meanwhile is not overruled.
     let health = pool.servers.health(server);
     match (found, health) {
+        // It was there before this daemon: nothing speaks against it, and it need not start slowly.
+        (Ok(Standing::Belongs), Health::Down) if fresh => pool.servers.shift(Time::ZERO, server, health, Health::Up),
         (Ok(Standing::Belongs), Health::Down | Health::Quarantined) => {
             pool.servers.shift(now, server, health, Health::Probation);
         }
@@ -140,6 +145,9 @@ fn probe(
             client.insert((nfs, seen))
         }
     };
+    let asked = Instant::now();
+    nfs.nfs(&Call::Null)?;
+    pool.round_trip(server, asked.elapsed());
     let mut standing = Standing::Belongs;
     for (number, seen) in seen {
         let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;

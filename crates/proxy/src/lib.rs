@@ -21,6 +21,7 @@ mod mountd;
 mod pool;
 mod realm;
 mod relay;
+mod rtt;
 mod serve;
 mod ties;
 mod translate;

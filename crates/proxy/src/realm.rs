@@ -289,7 +289,7 @@ impl Realm {
 fn controller(pool: &Pool, policy: Policy) -> Controller {
     let settings = Settings {
         policy,
-        rate_peak: 0.0,
+        rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
         targets: None,
         steer_share: 0.10,
         split: pool.config.staleness == Span::ZERO,
