@@ -7,6 +7,7 @@
 pub mod config;
 
 mod clock;
+mod datagram;
 mod dispatch;
 mod event;
 mod flight;
