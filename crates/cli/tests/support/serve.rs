@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Site {
     pub(crate) listen: String,
     pub(crate) servers: Vec<SocketAddr>,
-    pub(crate) mount_port: u16,
+    /// Where every server answers MOUNT; none: each at its NFS port.
+    pub(crate) mount_port: Option<u16>,
     pub(crate) source: String,
     pub(crate) clients: &'static str,
     pub(crate) insecure: bool,
@@ -23,11 +24,13 @@ impl Site {
     /// Over these servers, on free ports, for everyone here.
     pub(crate) fn of(servers: &[Endpoint]) -> Self {
         let at = |server: &Endpoint| SocketAddr::new(server.address.into(), server.nfs_port);
-        Self::over(servers.iter().map(at).collect(), servers[0].mount_port, &servers[0].path)
+        let own = servers.iter().all(|server| server.mount_port == server.nfs_port);
+        let mount_port = (!own).then_some(servers[0].mount_port);
+        Self::over(servers.iter().map(at).collect(), mount_port, &servers[0].path)
     }
 
     /// As [`Site::of`], for servers of any family.
-    pub(crate) fn over(servers: Vec<SocketAddr>, mount_port: u16, source: &str) -> Self {
+    pub(crate) fn over(servers: Vec<SocketAddr>, mount_port: Option<u16>, source: &str) -> Self {
         Self {
             listen: "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"".to_owned(),
             servers,
@@ -40,11 +43,12 @@ impl Site {
     }
 
     pub(crate) fn config(&self) -> String {
-        let Self { listen, mount_port, source, clients, insecure, more, .. } = self;
+        let Self { listen, source, clients, insecure, more, .. } = self;
+        let mount_port = self.mount_port.map_or(String::new(), |port| format!("mount_port = {port}\n"));
         let servers: Vec<String> = self.servers.iter().map(|server| format!("\"{server}\"")).collect();
         format!(
             "[listen]\n{listen}\n\
-             [[pool]]\nname = \"heads\"\nservers = [{}]\nmount_port = {mount_port}\nstaleness = \"0s\"\n\
+             [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"0s\"\n\
              [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [{clients}]\n\
              access = \"rw\"\nsquash = \"none\"\ninsecure = {insecure}\n{more}\n",
             servers.join(", "),
@@ -53,21 +57,25 @@ impl Site {
 
     /// Starts it; returns when it is ready.
     pub(crate) fn start(&self) -> Serve {
-        let scratch = Scratch::new();
-        let file = scratch.path().join("midas.toml");
-        std::fs::write(&file, self.config()).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
-            .args(["serve", "--config"])
-            .arg(&file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let ["ready:", "nfs", nfs, "mount", mount] = words.as_slice() else { panic!("not ready: '{line}'") };
-        Serve { nfs: addresses(nfs), mount: addresses(mount), child, _scratch: scratch }
+        start(&self.config())
     }
+}
+
+fn start(config: &str) -> Serve {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("midas.toml");
+    std::fs::write(&file, config).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
+        .args(["serve", "--config"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["ready:", "nfs", nfs, "mount", mount] = words.as_slice() else { panic!("not ready: '{line}'") };
+    Serve { nfs: addresses(nfs), mount: addresses(mount), child, _scratch: scratch }
 }
 
 pub(crate) struct Serve {

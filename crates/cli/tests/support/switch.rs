@@ -47,13 +47,12 @@ impl Switch {
     }
 
     /// From now on it leads elsewhere. Connections are cut, after calls under way were answered or `patience` is over; returns whether
-    /// all were answered.
-    pub(crate) fn lead_to(&self, target: SocketAddr, patience: Duration) -> bool {
-        let pipes = {
+    /// all were answered, and the calls of each NFS procedure that went where it led before.
+    pub(crate) fn lead_to(&self, target: SocketAddr, patience: Duration) -> (bool, BTreeMap<u32, u64>) {
+        let (pipes, calls) = {
             let mut state = self.state.lock().unwrap();
             state.target = target;
-            state.calls.clear();
-            std::mem::take(&mut state.pipes)
+            (std::mem::take(&mut state.pipes), std::mem::take(&mut state.calls))
         };
         for pipe in &pipes {
             pipe.under_way.lock().unwrap().1 = true;
@@ -67,7 +66,7 @@ impl Switch {
         for pipe in &pipes {
             pipe.cut();
         }
-        answered
+        (answered, calls)
     }
 
     /// Puts these bytes between a server's answers, on every connection.
@@ -81,7 +80,7 @@ impl Switch {
         state.pipes.len()
     }
 
-    /// Calls of each NFS procedure that went to the target of now.
+    /// Calls of each NFS procedure that went where it leads now.
     pub(crate) fn calls(&self) -> BTreeMap<u32, u64> {
         self.state.lock().unwrap().calls.clone()
     }
