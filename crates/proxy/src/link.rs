@@ -1,12 +1,12 @@
 //! One event loop's connection to one server: calls leave under xids of our own, replies come back in any order, and a
 //! connection that is lost is made again while its calls wait.
 
-use crate::event::Asker;
 use crate::flight::Flights;
 use crate::realm::Sent;
+use crate::relay::Waits;
+use crate::whose::Owner;
 use midas_core::id::ServerId;
-use midas_net::{Budget, Buffers, Connection, Known, Source, begin};
-use midas_nfs::nfs3::Procedure;
+use midas_net::{Budget, Buffers, Connection, Source, begin};
 use midas_nfs::record;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// A server's connection and the calls that are under way on it.
 pub(crate) struct Link {
+    /// The number of its pool.
+    pub(crate) pool: usize,
     pub(crate) server: ServerId,
     pub(crate) flights: Flights<Flight>,
     pub(crate) state: State,
@@ -40,26 +42,29 @@ pub(crate) enum State {
 
 /// A call that waits for a server's answer.
 pub(crate) struct Flight {
-    pub(crate) asker: Asker,
-    /// The client's number for it.
-    pub(crate) xid: u32,
-    pub(crate) procedure: Procedure,
+    pub(crate) waits: Waits,
+    pub(crate) owner: Owner,
+    /// The number of the export that routes it.
+    pub(crate) realm: usize,
     pub(crate) sent: Sent,
-    pub(crate) known: Option<Known>,
+    /// When it was first routed; kept when it moves.
     pub(crate) since: Instant,
+    /// When it was last sent.
+    pub(crate) sent_at: Instant,
     /// Whether any of it may have reached the server.
     pub(crate) left: bool,
 }
 
 impl Link {
     pub(crate) fn new(
-        server: ServerId,
+        (pool, server): (usize, ServerId),
         address: SocketAddr,
         token: Token,
         record_limit: usize,
         budget: Budget,
     ) -> Self {
         Self {
+            pool,
             server,
             flights: Flights::new(),
             state: State::Down,
@@ -132,6 +137,22 @@ impl Link {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
             flight.left = true;
             put(connection.output(buffers), call);
+        }
+    }
+
+    /// The xids of the calls that meet a condition.
+    pub(crate) fn chosen(&mut self, is: impl Fn(&Flight) -> bool) -> Vec<u32> {
+        let all: Vec<u32> = self.flights.xids().collect();
+        all.into_iter().filter(|xid| self.flights.get_mut(*xid).is_some_and(|(flight, _)| is(flight))).collect()
+    }
+
+    /// Sends calls again that have had no answer for so long, under the xid that the server may know.
+    pub(crate) fn repeat(&mut self, now: Instant, after: Duration, buffers: &mut Buffers) {
+        for xid in self.chosen(|flight| flight.left && now.saturating_duration_since(flight.sent_at) >= after) {
+            if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+                flight.sent_at = now;
+                put(connection.output(buffers), call);
+            }
         }
     }
 
