@@ -21,8 +21,17 @@ pub(crate) enum Job {
     Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
     /// Whose a handle is; for this loop.
     Whose { handle: Vec<u8>, event_loop: usize },
-    /// Whether a call was executed; for this loop, under this number.
-    Verify { doubt: Doubt, event_loop: usize, number: usize },
+    /// Whether a call was executed; for this loop.
+    Verify { doubt: Doubt, event_loop: usize, about: About },
+}
+
+/// Which call is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About {
+    /// One that was taken from its server, by its number.
+    Recalled(usize),
+    /// One that waits on a link for its server, by its xid.
+    Waiting { link: usize, xid: u32 },
 }
 
 /// How jobs are given to the clerks.
@@ -74,9 +83,9 @@ impl Job {
                 }
                 (event_loop, Mail::Sorted { handle: Key::of(&handle), stale: matches!(owner, Found::Nowhere) })
             }
-            Self::Verify { doubt, event_loop, number } => {
+            Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
-                (event_loop, Mail::Verified { number, verdict: verify::look(pool, &doubt) })
+                (event_loop, Mail::Verified { about, verdict: verify::look(pool, &doubt) })
             }
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Forward {
     /// The number of the export that routes it.
     pub(crate) realm: usize,
     pub(crate) owner: Owner,
+    /// Bytes that it will hold until it is answered, its answer included.
+    pub(crate) cost: usize,
 }
 
 /// Looks at a record; answers that are ready are appended to `out`.
@@ -140,8 +142,19 @@ fn nfs(
         }
     };
     let squashed = rules.squash(call, credential);
-    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner };
+    let cost = COPIES * record.len() + answer_size(&arguments);
+    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
     Ok(Taken::Forward(forward, squashed))
+}
+
+/// How large an answer may be.
+fn answer_size(call: &nfs3::Call<'_>) -> usize {
+    let data = match call {
+        nfs3::Call::Read { count, .. } | nfs3::Call::Readdir { count, .. } => *count,
+        nfs3::Call::Readdirplus { maxcount, .. } => *maxcount,
+        _ => 0,
+    };
+    ANSWER + data.min(ANSWER_MOST) as usize
 }
 
 /// Answers a call on an object that no server knows.
@@ -242,5 +255,10 @@ pub(crate) fn answer(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<
     });
 }
 
+/// A call lies in the table of calls under way and in the output of its link.
+const COPIES: usize = 2;
+/// An answer without data; and the most data that a server sends, whatever it is asked for.
+const ANSWER: usize = 512;
+const ANSWER_MOST: u32 = 4 << 20;
 /// Ports below this one only root may use.
 const RESERVED_END: u16 = 1024;

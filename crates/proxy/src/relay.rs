@@ -6,7 +6,7 @@ use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::Kind;
 use crate::verifier::composed;
-use midas_net::{Buffers, Known};
+use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow};
 use midas_nfs::{record, rpc};
 use slab::Slab;
@@ -20,6 +20,7 @@ pub(crate) struct Relay<'a> {
     pub(crate) others: &'a [Mailbox],
     pub(crate) number: usize,
     pub(crate) touched: &'a mut Vec<usize>,
+    pub(crate) purse: &'a mut Purse,
 }
 
 /// Who waits for a call's results.
@@ -30,6 +31,8 @@ pub(crate) struct Waits {
     pub(crate) xid: u32,
     pub(crate) procedure: Procedure,
     pub(crate) known: Option<Known>,
+    /// Bytes that it holds.
+    pub(crate) cost: usize,
 }
 
 impl Relay<'_> {
@@ -56,7 +59,7 @@ impl Relay<'_> {
             (Some(results), _) => self.results(waits, results),
             (None, results) => {
                 let asker = self.newest(&waits, results);
-                self.give(asker, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
+                self.give(asker, waits.cost, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
             }
         }
     }
@@ -66,7 +69,7 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, &[&whole]);
+        self.give(asker, waits.cost, &[&whole]);
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -129,7 +132,8 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, parts: &[&[u8]]) {
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+        self.purse.earn(cost);
         if asker.event_loop != self.number {
             self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
             return;
@@ -137,7 +141,7 @@ impl Relay<'_> {
         let Some(client) = self.clients.get_mut(asker.slot).filter(|client| client.origin.asker == asker) else {
             return;
         };
-        client.waiting = client.waiting.saturating_sub(1);
+        client.answered(cost);
         let out = client.connection.output(self.buffers);
         for part in parts {
             out.extend_from_slice(part);
