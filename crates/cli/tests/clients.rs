@@ -177,7 +177,7 @@ fn m_listeners_and_servers_are_of_either_family_and_client_lists_know_both() {
 }
 
 /// Questions of portmap and what its answers must be, over any transport.
-fn portmap_answers(local: &str, nfs: u16, mut ask: impl FnMut(Vec<u8>) -> Vec<u8>) {
+fn portmap_answers(local: SocketAddr, other: SocketAddr, mut ask: impl FnMut(Vec<u8>) -> Vec<u8>) {
     let opaque = |text: &str| {
         let mut out = Vec::new();
         midas_nfs::xdr::put::opaque(&mut out, text.as_bytes());
@@ -185,20 +185,21 @@ fn portmap_answers(local: &str, nfs: u16, mut ask: impl FnMut(Vec<u8>) -> Vec<u8
     };
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let getaddr = |netid: &str| [words(&[100_003, 3]), opaque(netid), opaque(""), opaque("")].concat();
-    let universal = opaque(&format!("{local}.{}.{}", nfs / 256, nfs % 256));
-    let (own, other) = if local.contains(':') { ("tcp6", "tcp") } else { ("tcp", "tcp6") };
+    let netid = |address: SocketAddr| if address.is_ipv4() { "tcp" } else { "tcp6" };
+    let universal = |at: SocketAddr| opaque(&format!("{}.{}.{}", at.ip(), at.port() / 256, at.port() % 256));
+    let nfs = u32::from(local.port());
     let cases = [
         (2, 0, vec![], vec![]),
-        (2, 3, words(&[100_003, 3, 6, 0]), words(&[nfs.into()])),
+        (2, 3, words(&[100_003, 3, 6, 0]), words(&[nfs])),
         (2, 3, words(&[100_003, 3, 17, 0]), words(&[0])),
         // Its status monitor has nothing to tell: there is none. Locks are refused by name where NFS is.
         (2, 3, words(&[100_024, 1, 6, 0]), words(&[0])),
-        (2, 3, words(&[100_021, 4, 6, 0]), words(&[nfs.into()])),
+        (2, 3, words(&[100_021, 4, 6, 0]), words(&[nfs])),
         (2, 1, words(&[100_003, 3, 6, 99]), words(&[0])),
-        (3, 3, getaddr(own), universal.clone()),
-        (4, 3, getaddr(""), universal.clone()),
-        (4, 9, getaddr(own), universal),
-        (4, 3, getaddr(other), opaque("")),
+        (3, 3, getaddr(netid(local)), universal(local)),
+        (4, 3, getaddr(""), universal(local)),
+        (4, 9, getaddr(netid(local)), universal(local)),
+        (4, 3, getaddr(netid(other)), universal(other)),
         (3, 3, getaddr("udp"), opaque("")),
     ];
     for (number, (version, procedure, args, expected)) in cases.into_iter().enumerate() {
@@ -219,10 +220,10 @@ fn k_portmap_answers_over_tcp_and_udp_in_both_families() {
         (SocketAddr::from((host, PORTMAP)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], midas_lab::free_port(host))));
     let listen = format!("nfs = [\"{host}:0\", \"[::1]:0\"]\nportmap = [\"{four}\", \"{six}\"]");
     let proxy = Site { listen, clients: "\"127.0.0.0/8\", \"::1\"", ..Site::of(&[nfsd.endpoint(0)]) }.start();
-    for (at, local) in [(four, host.to_string()), (six, "::1".to_owned())] {
-        let nfs = proxy.nfs.iter().find(|address| address.is_ipv4() == at.is_ipv4()).unwrap().port();
+    let [first, second] = proxy.nfs[..] else { panic!("it listens twice: {:?}", proxy.nfs) };
+    for (at, local, other) in [(four, first, second), (six, second, first)] {
         let mut tcp = Raw::connect(at);
-        portmap_answers(&local, nfs, |question| {
+        portmap_answers(local, other, |question| {
             tcp.send(&question);
             tcp.receive()
         });
@@ -231,7 +232,7 @@ fn k_portmap_answers_over_tcp_and_udp_in_both_families() {
         udp.connect(at).unwrap();
         udp.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = vec![0; 1 << 16];
-        portmap_answers(&local, nfs, |question| {
+        portmap_answers(local, other, |question| {
             udp.send(&question).unwrap();
             let length = udp.recv(&mut answer).unwrap();
             answer[..length].to_vec()

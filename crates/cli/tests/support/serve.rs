@@ -57,25 +57,8 @@ impl Site {
 
     /// Starts it; returns when it is ready.
     pub(crate) fn start(&self) -> Serve {
-        start(&self.config())
+        Serve::of(&self.config())
     }
-}
-
-fn start(config: &str) -> Serve {
-    let scratch = Scratch::new();
-    let file = scratch.path().join("midas.toml");
-    std::fs::write(&file, config).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
-        .args(["serve", "--config"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let ["ready:", "nfs", nfs, "mount", mount] = words.as_slice() else { panic!("not ready: '{line}'") };
-    Serve { nfs: addresses(nfs), mount: addresses(mount), child, _scratch: scratch }
 }
 
 pub(crate) struct Serve {
@@ -90,6 +73,24 @@ impl Serve {
     /// Starts a proxy of `/scratch` over these servers, on free ports; returns when it is ready.
     pub(crate) fn start(servers: &[Endpoint]) -> Self {
         Site::of(servers).start()
+    }
+
+    /// Starts a proxy with this configuration; returns when it is ready.
+    pub(crate) fn of(config: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.path().join("midas.toml");
+        std::fs::write(&file, config).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
+            .args(["serve", "--config"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["ready:", "nfs", nfs, "mount", mount] = words.as_slice() else { panic!("not ready: '{line}'") };
+        Self { nfs: addresses(nfs), mount: addresses(mount), child, _scratch: scratch }
     }
 
     /// For clients.
