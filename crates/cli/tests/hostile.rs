@@ -280,15 +280,15 @@ fn b5_clients_that_do_not_read_are_not_read_lose_nothing_and_memory_stays_under_
 }
 
 #[test]
-fn b1_thousands_of_unfinished_records_stay_under_the_cap_and_others_are_served_large_calls_too() {
+fn b1_hundreds_of_unfinished_records_stay_under_the_cap_and_others_are_served_large_calls_too() {
     let (_nfsd, proxy) = capped();
     let (mut other, root) = proxy.client();
     let file = file(&mut other, &root, 0);
     let (before, _) = proxy.memory();
-    // Each claims a large record and sends a part of it: two gigabytes, were they all finished.
+    // Each claims a large record and sends a part of it: four times the cap, were they all finished.
     let piece = vec![0; 300 << 10];
     let mut stalled = Vec::new();
-    for _ in 0..800 {
+    for _ in 0..256 {
         let raw = Raw::connect(proxy.nfs[0]);
         raw.0.set_nonblocking(true).unwrap();
         (&raw.0).write_all(&mark(1 << 20)).unwrap();
@@ -355,6 +355,33 @@ fn e2_a_client_on_a_high_port_is_refused_unless_the_export_is_insecure() {
     raw.send(&getattr(1, &root));
     assert_eq!(status(&raw.receive()), Nfsstat3::PERM);
     raw.alive();
+}
+
+/// Two exports: whose a handle is must be found out.
+const OTHER: &str = "[[export]]\npath = \"/other\"\nsource = \"/scratch\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\ninsecure = true";
+
+#[test]
+fn a4_handles_that_no_server_gave_are_refused_and_nobody_waits_for_them() {
+    for more in ["", OTHER] {
+        let (_nfsd, servers) = three(&[]);
+        let proxy = Site { more, ..Site::of(&servers) }.start();
+        let (_, root) = proxy.client();
+        let (mut raw, mut other) = (Raw::connect(proxy.nfs[0]), Raw::connect(proxy.nfs[0]));
+        let (before, _) = proxy.memory();
+        for xid in 0..2_000_u32 {
+            let invented = xid.to_be_bytes().repeat(1 + xid as usize % 16);
+            raw.send(&getattr(xid, &invented));
+            if xid % 100 == 0 {
+                other.served(&root);
+            }
+        }
+        for _ in 0..2_000 {
+            assert!([Nfsstat3::STALE, Nfsstat3::BADHANDLE].contains(&status(&raw.receive())));
+        }
+        raw.served(&root);
+        let (_, highest) = proxy.memory();
+        assert!(highest < before + BESIDE, "{before} to {highest}");
+    }
 }
 
 /// Calls that a server has executed; the keeper's own are GETATTR and FSINFO.

@@ -24,13 +24,17 @@ sum=$(md5sum </random)
 
 step "write before, during and after"
 cp /random $d/before
+# half NUMBER: that half of the data, on the server when this returns.
+half() { dd if=/random of=$d/halves bs=64k count=16 skip=$(($1 * 16)) seek=$(($1 * 16)) conv=notrunc,fsync 2>/dev/null; }
 (dd if=/random of=$d/during bs=16k conv=fsync 2>/dev/null && echo written >/during) &
+half 0
 moved cut
+half 1
 moved cut
 wait
 same "$(cat /during)" written
 cp /random $d/after
-for name in before during after; do same "$(md5sum <$d/$name)" "$sum"; done
+for name in before halves during after; do same "$(md5sum <$d/$name)" "$sum"; done
 
 step "a file that is open all the time"
 exec 4>$d/log
@@ -43,6 +47,7 @@ exec 4>&-
 same "$(cat $d/log)" "$(printf 'one\ntwo\nthree')"
 
 step "change names"
+echo 0 >/rounds
 rounds() (
     set -e
     i=0
@@ -54,12 +59,24 @@ rounds() (
         ln $d/file-$i $d/link-$i
         rm $d/file-$i
         rmdir $d/dir-$i
+        echo $i >/rounds
     done
-    echo $i >/rounds
 )
 rounds &
+worker=$!
+# more COUNT: so many more rounds, if they go on at all.
+more() {
+    wanted=$(($(cat /rounds) + $1))
+    until [ "0$(cat /rounds)" -ge $wanted ]; do
+        kill -0 $worker
+        usleep 20000
+    done
+}
+more 5
 moved end
+more 5
 moved end
+more 5
 : >/enough
 wait
 last=$(cat /rounds)
@@ -79,7 +96,7 @@ same "$(wc -l </names)" "$LARGE"
 same "$(sed 's/.*-//' /names | sort -n | md5sum)" "$(seq $LARGE | md5sum)"
 
 step "what was written is there, without a new mount"
-for name in before during after; do same "$(md5sum <$d/$name)" "$sum"; done
+for name in before halves during after; do same "$(md5sum <$d/$name)" "$sum"; done
 same "$(dmesg | grep -ci stale)" 0
 
 step "umount"
