@@ -7,8 +7,9 @@ use midas_lab::{Endpoint, Ganesha, Guest, Part, loopback, require};
 use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use support::serve::Serve;
@@ -18,7 +19,6 @@ use support::switch::Switch;
 const LARGE: usize = 6_000;
 /// Within it every call is answered, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(5);
 
 /// What the address led to, and the calls that it carried there before it moved on.
 type Stay = (SocketAddr, BTreeMap<u32, u64>);
@@ -29,50 +29,46 @@ fn a_mounted_client_works_on_when_its_servers_address_moves_to_the_proxy_and_bac
         return;
     }
     let ganesha = Ganesha::start(3, 0);
-    let (large, signals) = (ganesha.export().join("large"), ganesha.export().join("signals"));
+    let large = ganesha.export().join("large");
     fs::create_dir(&large).unwrap();
     for number in 1..=LARGE {
         fs::write(large.join(format!("{:a<150}-{number}", "")), "").unwrap();
     }
-    fs::create_dir(&signals).unwrap();
+    let head = &ganesha.heads()[0];
     let proxy = Serve::start(ganesha.heads());
-    let targets = [at(&ganesha.heads()[0]), proxy.nfs[0]];
-    let switch = Switch::start((loopback(1, &[]), 0).into(), targets[0]);
-    let mounted =
-        Endpoint { address: ipv4(switch.address), nfs_port: switch.address.port(), ..ganesha.heads()[0].clone() };
-    let guest = guest(&mounted, &ganesha.heads()[0], &ganesha.heads()[2]);
-    let booted = thread::spawn(move || guest.run());
-    let mut stays: Vec<Stay> = Vec::new();
-    while !booted.is_finished() {
-        if let Some(how) = asked(&signals, stays.len() + 1) {
-            let (from, to) = (targets[stays.len() % 2], targets[(stays.len() + 1) % 2]);
-            let patience = if how == "end" { PATIENCE } else { Duration::ZERO };
-            let (answered, calls) = switch.lead_to(to, patience);
-            assert!(answered || how == "cut", "calls were not answered within {PATIENCE:?}");
-            stays.push((from, calls));
-            fs::write(signals.join(format!("done-{}", stays.len())), "").unwrap();
-        }
-        thread::sleep(LOOK);
-    }
-    let transcript = booted.join().unwrap();
+    let address = loopback(1, &[]);
+    let direct = SocketAddr::new(head.address.into(), head.nfs_port);
+    let switch = Switch::start((address, 0).into(), direct);
+    let mover = TcpListener::bind((address, 0)).unwrap();
+    let mounted = Endpoint { address, nfs_port: switch.address.port(), ..head.clone() };
+    let guest = Guest::of(&mounted)
+        .option(&format!("mountaddr={}", head.address))
+        .env("MOVER", &mover.local_addr().unwrap().port().to_string())
+        .env("LARGE", &LARGE.to_string())
+        .scenario("takeout");
+    let stays = Arc::new(Mutex::new(Vec::new()));
+    let (known, targets) = (Arc::clone(&stays), [direct, proxy.nfs[0]]);
+    thread::spawn(move || move_on(&mover, &switch, targets, &known));
+    let transcript = guest.run();
     println!("{} in {:?}", transcript.text, transcript.took);
     transcript.expect_all_ok();
-    shows_that_both_were_used(&stays);
+    shows_that_both_were_used(&stays.lock().unwrap());
 }
 
-fn guest(mounted: &Endpoint, mount: &Endpoint, signal: &Endpoint) -> Guest {
-    Guest::of(mounted)
-        .option(&format!("mountaddr={}", mount.address))
-        .env("SIGNAL_SERVER", &signal.address.to_string())
-        .env("SIGNAL_PORT", &signal.nfs_port.to_string())
-        .env("SIGNAL_MOUNT_PORT", &signal.mount_port.to_string())
-        .env("LARGE", &LARGE.to_string())
-        .scenario("takeout")
-}
-
-/// How the guest wants the address to move, for the so many-th time.
-fn asked(signals: &Path, number: usize) -> Option<&'static str> {
-    ["cut", "end"].into_iter().find(|how| signals.join(format!("{how}-{number}")).exists())
+/// Moves the address from one target to the other whenever it is asked to.
+fn move_on(mover: &TcpListener, switch: &Switch, targets: [SocketAddr; 2], stays: &Mutex<Vec<Stay>>) {
+    for asker in mover.incoming() {
+        let asker = asker.unwrap();
+        let mut how = String::new();
+        BufReader::new(&asker).read_line(&mut how).unwrap();
+        let mut stays = stays.lock().unwrap();
+        let (from, to) = (targets[stays.len() % 2], targets[(stays.len() + 1) % 2]);
+        let end = how.trim() == "end";
+        let (answered, calls) = switch.lead_to(to, if end { PATIENCE } else { Duration::ZERO });
+        stays.push((from, calls));
+        let said = if answered || !end { "moved" } else { "calls under way were not answered" };
+        writeln!(&asker, "{said}").unwrap();
+    }
 }
 
 /// Both sides carried writes (the first two stays), changes of names (the fifth and sixth) and pages of the listing (the last four).
@@ -90,15 +86,4 @@ fn shows_that_both_were_used(stays: &[Stay]) {
         carried(&stays[4..6], &[change]);
     }
     carried(&stays[6..], &[Procedure::Readdir, Procedure::Readdirplus]);
-}
-
-fn at(server: &Endpoint) -> SocketAddr {
-    SocketAddr::new(server.address.into(), server.nfs_port)
-}
-
-fn ipv4(address: SocketAddr) -> std::net::Ipv4Addr {
-    match address {
-        SocketAddr::V4(address) => *address.ip(),
-        SocketAddr::V6(_) => unreachable!("a loopback address of ours is IPv4"),
-    }
 }

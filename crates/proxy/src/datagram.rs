@@ -2,10 +2,11 @@
 //! and what is dropped is asked again. Never more than a short batch at a time: the thread accepts connections too.
 
 use crate::mountd::Mountd;
+use midas_net::local_for;
 use midas_nfs::{portmap, rpc};
 use mio::net::UdpSocket;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Answers what waits at the socket, for clients that somebody knows.
 pub(crate) fn answer(mountd: &Mountd, socket: &UdpSocket, known: impl Fn(IpAddr) -> bool) {
@@ -40,21 +41,6 @@ fn reply(mountd: &Mountd, local: IpAddr, question: &[u8], out: &mut Vec<u8>) -> 
     out.clear();
     rpc::Reply::refuse(out, xid, why);
     true
-}
-
-/// The address under which a client reached a socket that may listen on all of them: the one that answers come from.
-fn local_for(socket: &UdpSocket, client: SocketAddr) -> IpAddr {
-    let bound = socket.local_addr().map(|address| address.ip());
-    let routed = || {
-        let any = if client.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        let probe = std::net::UdpSocket::bind((any, 0))?;
-        probe.connect(client)?;
-        probe.local_addr().map(|address| address.ip())
-    };
-    match bound {
-        Ok(address) if !address.is_unspecified() => address,
-        Ok(_) | Err(_) => routed().unwrap_or(client.ip()),
-    }
 }
 
 /// The largest question: RFC 5531 has 400 bytes of credential and verifier each at most, and portmap's strings are short.

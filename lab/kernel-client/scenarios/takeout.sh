@@ -1,22 +1,13 @@
 # A client whose server's address moves to a proxy and back while it writes, while it changes names, and while it lists a large
-# directory. The host moves it when it is asked: by files in `signals`, through another server of the same export (SIGNAL_*).
-# The host has made `large` with LARGE names.
+# directory. The host has made `large` with LARGE names, and moves the address when it is asked, at port MOVER of the same address.
 
 # moved HOW: the address leads elsewhere when this returns. HOW is `cut` (at once) or `end` (calls under way are answered first).
-echo 0 >/moves
 moved() {
-    number=$(($(cat /moves) + 1))
-    echo $number >/moves
-    : >"/signals/$1-$number"
-    until [ -e "/signals/done-$number" ]; do usleep 20000; done
+    same "$(echo "$1" | nc "$NFS_SERVER" "$MOVER")" moved
 }
 
 step "mount"
 mount_nfs
-mkdir /signals
-# noac: what the host puts there is seen at once.
-mount.nfs "$SIGNAL_SERVER:$NFS_PATH/signals" /signals \
-    -o "vers=3,proto=tcp,port=$SIGNAL_PORT,mountport=$SIGNAL_MOUNT_PORT,mountproto=tcp,nolock,retry=0,noac,nosharecache"
 d=/mnt/work
 mkdir $d
 dd if=/dev/urandom of=/random bs=64k count=32 2>/dev/null
@@ -101,5 +92,4 @@ same "$(dmesg | grep -ci stale)" 0
 
 step "umount"
 rm -r $d
-umount /signals
 umount /mnt
