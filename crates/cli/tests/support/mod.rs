@@ -38,7 +38,7 @@ pub(crate) fn memory(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let field = |name: &str| {
         let line = status.lines().find(|line| line.starts_with(name)).expect("the kernel tells it");
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+        line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).expect("kibibytes") << 10
     };
     (field("VmRSS:"), field("VmHWM:"))
 }
