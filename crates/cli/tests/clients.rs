@@ -241,8 +241,8 @@ fn k_portmap_answers_over_tcp_and_udp_in_both_families() {
         udp.send(&call(7, 100_003, 3, 0, &[])).unwrap();
         let length = udp.recv(&mut answer).unwrap();
         assert_eq!(rpc::Reply::decode(&answer[..length]).unwrap().results, Err(rpc::Refusal::ProgUnavail));
-        for garbage in [&[][..], &[1, 2, 3], &[0xff; 60_000]] {
-            udp.send(garbage).unwrap();
+        for garbage in [vec![], vec![1, 2, 3], vec![0xff; 60_000]] {
+            udp.send(&garbage).unwrap();
         }
         udp.send(&call(8, portmap::PROGRAM, 2, 0, &[])).unwrap();
         let length = udp.recv(&mut answer).unwrap();

@@ -119,7 +119,7 @@ fn b1_claims_over_the_cap_end_their_connections_alone_and_take_no_memory() {
     }
     // A record that never ends is over the cap at some time, too.
     let mut endless = Raw::connect(proxy.nfs[0]);
-    let fragment = [&(60_000_u32).to_be_bytes()[..], &[0; 60_000]].concat();
+    let fragment = [&(60_000_u32).to_be_bytes()[..], &vec![0; 60_000]].concat();
     while endless.0.write_all(&fragment).is_ok() {}
     let (_, highest) = proxy.memory();
     println!("{} KiB before, at most {} KiB", before >> 10, highest >> 10);
