@@ -81,18 +81,46 @@ fn libnfs_copies_lists_and_reads_through_every_head() {
     }
 }
 
+/// A client of one head, and the export's root.
+fn client(head: &Endpoint) -> (Client, Vec<u8>) {
+    let connect = |port: u16| Client::connect((head.address, port).into(), &Caller::ROOT, LIMIT).unwrap();
+    (connect(head.nfs_port), connect(head.mount_port).mount(head.path.as_bytes()).unwrap().root)
+}
+
+#[test]
+fn a_head_that_knew_a_directorys_parent_does_not_see_that_another_moved_it() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let ganesha = Ganesha::start(2, NO_EXPIRATION);
+    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
+    let mut make = |dir: &[u8], name: &[u8]| {
+        let place = DirOp { dir: FileHandle::new(dir).unwrap(), name };
+        let Reply::Mkdir(Ok(made)) = one.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() else {
+            panic!("it can be made")
+        };
+        made.object.unwrap().bytes().to_vec()
+    };
+    let (from, to) = (make(&root, b"from"), make(&root, b"to"));
+    let moved = make(&from, b"moved");
+    let parent = |head: &mut Client| {
+        let what = DirOp { dir: FileHandle::new(&moved).unwrap(), name: b".." };
+        let Reply::Lookup(Ok(found)) = head.nfs(&Call::Lookup { what }).unwrap() else { panic!("it has one") };
+        found.object.bytes().to_vec()
+    };
+    assert_eq!(parent(&mut other), from);
+    let [from_dir, to_dir] = [&from, &to].map(|dir| DirOp { dir: FileHandle::new(dir).unwrap(), name: b"moved" });
+    assert_eq!(one.nfs(&Call::Rename { from: from_dir, to: to_dir }).unwrap().status(), Nfsstat3::OK);
+    assert_eq!((parent(&mut one), parent(&mut other)), (to, from));
+}
+
 #[test]
 fn a_removed_file_is_not_stale_at_any_head_while_one_has_it_open() {
     if !require(Part::Ganesha) {
         return;
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
-    let client = |head: usize| {
-        let Endpoint { address, nfs_port, mount_port, path } = &ganesha.heads()[head];
-        let connect = |port: u16| Client::connect((*address, port).into(), &Caller::ROOT, LIMIT).unwrap();
-        (connect(*nfs_port), connect(*mount_port).mount(path.as_bytes()).unwrap().root)
-    };
-    let ((mut one, root), (mut other, _)) = (client(0), client(1));
+    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
     let dir = FileHandle::new(&root).unwrap();
     for (writes, expected) in [(false, Nfsstat3::STALE), (true, Nfsstat3::OK)] {
         let place = DirOp { dir, name: b"file" };
