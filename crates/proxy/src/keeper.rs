@@ -9,7 +9,6 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::pool::{Pool, lock};
 use crate::realm::Realm;
-use crate::whose::Owner;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
@@ -61,7 +60,7 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
         let found = probe(shared, pool, server, &mut client);
         if found.is_err() {
             client = None;
-            exports(shared, pool).for_each(|export| export.silent(server));
+            exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
         judge(pool, server, &found);
         // As long as others must be heard it is asked again soon.
@@ -147,8 +146,16 @@ fn probe(
             failed => return Err(ClientError::Status(failed.status())),
         }
         let export = &shared.exports[*number];
-        match export.heard(server, seen.clone()) {
-            Some(true) => shared.whose.learn(Key::of(&seen.root), Owner::Export(*number)),
+        match export.heard(server, seen.clone(), &shared.whose) {
+            Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
+                Ok(()) => {}
+                Err(other) => {
+                    let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
+                    standing = Standing::Foreign(format!(
+                        "its handles of {own} are those of {other}: one daemon cannot serve both"
+                    ));
+                }
+            },
             Some(false) => {
                 let path = &export.rules().source;
                 standing =
