@@ -12,6 +12,7 @@ mod agreed;
 mod clerk;
 mod clock;
 mod counters;
+mod datagram;
 mod dispatch;
 mod event;
 mod flight;
