@@ -233,10 +233,11 @@ fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) ->
     let root = export.squash == Squash::Root;
     let uid = if all || root && sys.uid == 0 { anonymous.uid } else { sys.uid };
     let gid_of = |gid: u32| if all || root && gid == 0 { anonymous.gid } else { gid };
-    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
-    if (uid, gid_of(sys.gid), gids.as_slice()) == (sys.uid, sys.gid, sys.gids()) {
+    let groups_stay = if all { sys.gids().is_empty() } else { sys.gids().iter().all(|gid| gid_of(*gid) == *gid) };
+    if groups_stay && (uid, gid_of(sys.gid)) == (sys.uid, sys.gid) {
         return None;
     }
+    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
     let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids)
         .expect("as many groups and as long a name as it came with");
     let mut body = Vec::new();

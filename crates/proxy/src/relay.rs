@@ -146,9 +146,15 @@ impl Relay<'_> {
         for part in parts {
             out.extend_from_slice(part);
         }
+        if client.connection.unsent() >= LARGE {
+            // Data need not wait for the end of the batch. If this fails, so does the next.
+            let _again = client.connection.flush(self.buffers);
+        }
         self.touched.push(asker.slot);
     }
 }
 
+/// What is worth a write of its own.
+const LARGE: usize = 64 << 10;
 /// Room for headers in a record that carries data.
 const OVERHEAD: usize = 4096;

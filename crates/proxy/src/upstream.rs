@@ -124,7 +124,6 @@ impl Loop {
                 }
             }
         }
-        self.flush_touched();
         // A place is free: whoever waits for one need not wait for the tick.
         if !self.held.is_empty() {
             self.send_held(now);
@@ -263,7 +262,6 @@ impl Loop {
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
                 self.relay().results(waits, &results);
-                self.flush_touched();
             }
             Verdict::Send => self.links[index].send(xid, &mut self.buffers),
             Verdict::Unknown => self.links[index].doubts.push(xid),
@@ -279,7 +277,6 @@ impl Loop {
                 let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
                 self.shared.whose.learn_from(owner, procedure, &results);
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
-                self.flush_touched();
             }
             Verdict::Send => {
                 self.resolved(&mut call);
