@@ -7,7 +7,6 @@ use crate::realm::Realm;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
-use midas_core::key::Key;
 use midas_net::{Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -173,7 +172,7 @@ enum Unowned<'a> {
 }
 
 fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<'a>>) -> Result<Owner, Unowned<'a>> {
-    let of = |handle: FileHandle<'a>| shared.whose.of(Key::of(handle.bytes())).ok_or(Unowned::Unknown(handle));
+    let of = |handle: FileHandle<'a>| shared.whose.of(handle).ok_or(Unowned::Unknown(handle));
     let owner = of(handle)?;
     match second.map(of).transpose()? {
         Some(other) if other != owner => Err(Unowned::Different),
