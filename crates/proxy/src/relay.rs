@@ -69,7 +69,7 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, waits.cost, &[&whole]);
+        self.give(asker, waits.cost, &[&whole, &[], &[]]);
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -132,7 +132,7 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]; 3]) {
         self.purse.earn(cost);
         if asker.event_loop != self.number {
             self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
@@ -142,19 +142,10 @@ impl Relay<'_> {
             return;
         };
         client.answered(cost);
-        let out = client.connection.output(self.buffers);
-        for part in parts {
-            out.extend_from_slice(part);
-        }
-        if client.connection.unsent() >= LARGE {
-            // Data need not wait for the end of the batch. If this fails, so does the next.
-            let _again = client.connection.flush(self.buffers);
-        }
+        client.connection.put(self.buffers, parts);
         self.touched.push(asker.slot);
     }
 }
 
-/// What is worth a write of its own.
-const LARGE: usize = 64 << 10;
 /// Room for headers in a record that carries data.
 const OVERHEAD: usize = 4096;
