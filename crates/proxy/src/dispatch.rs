@@ -206,7 +206,8 @@ impl Rules {
     }
 
     fn permit(&self, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
-        self.all().try_for_each(|export| permitted(export, client, meaning))
+        permitted(&self.first, client, meaning)?;
+        self.others.iter().try_for_each(|export| permitted(export, client, meaning))
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.

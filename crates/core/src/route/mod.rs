@@ -40,10 +40,16 @@ pub struct Router {
 impl Router {
     /// A router with this policy; `seed` feeds its draws.
     pub fn new(policy: Policy, seed: u64) -> Self {
+        Self::of_part(policy, seed, pin::PINS_MAX)
+    }
+
+    /// A router of one part of the key space, that remembers so many keys: tables that every call looks into should stay in the
+    /// processor's cache.
+    pub fn of_part(policy: Policy, seed: u64, keys: usize) -> Self {
         Self {
             policy,
             rng: Rng::for_purpose(seed, 0x0072_6f75_7465),
-            keys: first_fit::State::default(),
+            keys: first_fit::State::new(keys),
             turns: BTreeMap::new(),
         }
     }
