@@ -203,8 +203,9 @@ impl Loop {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
+        let mut looks = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -223,9 +224,13 @@ impl Loop {
                 self.tick_at = now + TICK;
                 self.tick(now);
             }
-            // Once for the whole batch, and servers first: they have work to do.
-            self.flush_links(now);
-            self.flush_touched();
+            // What came meanwhile joins the batch: writes are what costs. Servers first: they have work to do.
+            looks += 1;
+            if events.is_empty() || looks > LOOKS {
+                looks = 0;
+                self.flush_links(now);
+                self.flush_touched();
+            }
         }
         Ok(())
     }
@@ -537,6 +542,8 @@ pub(crate) const WAKER: Token = Token(0);
 const FIRST_LINK: usize = 1;
 const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
+/// How often a batch looks for more before it is sent.
+const LOOKS: u32 = 3;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
