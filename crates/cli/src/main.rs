@@ -2,7 +2,9 @@
 
 mod bench;
 mod check;
+mod doctor;
 mod failure;
+mod init;
 mod nfsd;
 mod progress;
 mod serve;
@@ -29,7 +31,9 @@ enum Command {
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
     Nfsd(nfsd::Options),
+    Init(init::Options),
     Check(check::Options),
+    Doctor(doctor::Options),
     Serve(serve::Options),
 }
 
@@ -38,7 +42,9 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
+        Ok(Midas { command: Command::Init(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
+        Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };

@@ -5,6 +5,7 @@
 //! `keeper` asks the servers how they are, and runs the controller.
 
 pub mod config;
+pub mod survey;
 
 mod clock;
 mod dispatch;

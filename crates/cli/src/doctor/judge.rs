@@ -1,0 +1,278 @@
+//! From facts to findings: what is well, what is to be known, what must be changed.
+
+use super::duration;
+use super::finding::{Finding, Level, SAME_HANDLES};
+use midas_proxy::config::{Access, Export, Pool, Squash};
+use midas_proxy::survey::{Cookies, Greeting, Pair, Ports, RootUser, Seen, Service, Staleness, Survey, Trial, Trouble};
+use std::time::Duration;
+
+/// One server by itself.
+pub(super) fn greeting(server: &str, greeting: &Greeting) -> Vec<Finding> {
+    let of = |name: &str, result: &Result<Service, Trouble>| match result {
+        Ok(service) => Finding::new(Level::Well, "reachable", server, answers(name, service)),
+        Err(trouble) => self::trouble("reachable", server, trouble),
+    };
+    vec![of("NFS", &greeting.nfs), of("MOUNT", &greeting.mount)]
+}
+
+fn answers(name: &str, service: &Service) -> String {
+    let versions = match service.versions {
+        Some((low, high)) if low == high => format!(" version {low}"),
+        Some((low, high)) => format!(" versions {low} to {high}"),
+        None => String::new(),
+    };
+    format!("answers {name}{versions}; a round trip takes {:.2} ms", service.round_trip.as_secs_f64() * 1e3)
+}
+
+fn trouble(topic: &'static str, about: &str, trouble: &Trouble) -> Finding {
+    match trouble {
+        Trouble::Silent(text) => Finding::new(Level::Unasked, topic, about, text.as_str()),
+        Trouble::Refused(text) => Finding::new(Level::Change, topic, about, text.as_str()),
+    }
+}
+
+/// An export on all servers.
+pub(super) fn export(pool: &Pool, export: &Export, greetings: &[Greeting], survey: &Survey) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, server) in pool.servers.iter().enumerate() {
+        let about = format!("{} {}", server.name, export.source);
+        match &survey.seen[number] {
+            // Who does not answer at all has been told so.
+            Err(Trouble::Silent(_)) if greetings[number].nfs.is_err() || greetings[number].mount.is_err() => {}
+            Err(trouble) => findings.push(self::trouble("export", &about, trouble)),
+            Ok(seen) => {
+                findings.push(ports(&about, &seen.ports));
+                findings.push(root_user(&about, seen, export.squash, survey));
+            }
+        }
+    }
+    let about = &export.source;
+    findings.extend(handles(pool, about, survey));
+    findings.extend(read_only(pool, export, survey));
+    findings.extend(limits(pool, about, survey));
+    findings.push(cookies(pool, about, &survey.cookies));
+    findings.extend(written(pool, about, survey));
+    findings.extend(survey.left_behind.iter().map(|left| {
+        Finding::new(Level::Change, "left-behind", about, format!("could not be removed, remove it by hand: {left}"))
+    }));
+    findings
+}
+
+fn ports(about: &str, ports: &Ports) -> Finding {
+    let (level, text) = match ports {
+        Ports::Any => (Level::Well, "any source port is accepted".to_owned()),
+        Ports::ReservedOnly(why) => (
+            Level::Note,
+            format!(
+                "source ports of 1024 and above are refused ({why}): `midas serve` needs CAP_NET_BIND_SERVICE, as its unit has it"
+            ),
+        ),
+        Ports::HighAtLeast => (
+            Level::Note,
+            "source ports of 1024 and above are accepted; whether lower ones are was not asked, as we may not use them"
+                .to_owned(),
+        ),
+    };
+    Finding::new(level, "port", about, text)
+}
+
+fn root_user(about: &str, seen: &Seen, squash: Squash, survey: &Survey) -> Finding {
+    let owner = match &survey.trial {
+        Some(Ok(Trial { owner: (0, owner), .. })) => Some(*owner),
+        Some(Ok(_) | Err(_)) | None => None,
+    };
+    let squashed = match (seen.root_user, owner) {
+        (RootUser::Kept, _) | (RootUser::Unknown, Some(0)) => Some(false),
+        (RootUser::Squashed, _) | (RootUser::Unknown, Some(_)) => Some(true),
+        (RootUser::Unknown, None) => None,
+    };
+    let (level, text) = match (squashed, squash) {
+        (Some(false), _) => (Level::Well, "root stays root"),
+        (Some(true), Squash::None) => {
+            (Level::Note, "root is squashed here, so `squash = \"none\"` of midas.toml has no effect")
+        }
+        (Some(true), Squash::Root | Squash::All) => (Level::Well, "root is squashed, as by midas.toml"),
+        (None, _) => (Level::Note, "whether root stays root cannot be told without writing"),
+    };
+    Finding::new(level, "squash", about, text)
+}
+
+fn handles(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = survey
+        .parity
+        .strangers
+        .iter()
+        .map(|(server, why)| {
+            let text = format!("{} does not belong to the others: {why}. {SAME_HANDLES}", pool.servers[*server].name);
+            Finding::new(Level::Change, "handles", about, text)
+        })
+        .collect();
+    let text = match (survey.parity.members.len(), survey.parity.compared) {
+        (0 | 1, _) => return findings,
+        (servers, 0) => {
+            format!("{servers} servers agree on the root's handle, fsid and fileid; there were no names to compare")
+        }
+        (servers, names) => {
+            format!("{servers} servers agree on handle, fsid and fileid of the root and of {names} names")
+        }
+    };
+    findings.push(Finding::new(Level::Well, "handles", about, text));
+    findings
+}
+
+/// Servers that take no changes, where others do or midas.toml offers them.
+fn read_only(pool: &Pool, export: &Export, survey: &Survey) -> Option<Finding> {
+    let members = &survey.parity.members;
+    let writes = |server: &usize| survey.seen[*server].as_ref().is_ok_and(|seen| seen.writer.is_some());
+    let (can, cannot): (Vec<usize>, Vec<usize>) = members.iter().partition(|server| writes(server));
+    let names = || cannot.iter().map(|server| pool.servers[*server].name.as_str()).collect::<Vec<_>>().join(", ");
+    let (level, text) = match (cannot.is_empty(), can.is_empty(), export.access) {
+        (true, _, _) => return None,
+        (false, false, Access::ReadWrite) => (
+            Level::Change,
+            format!(
+                "{} lets neither root nor the owner change the root directory, the others do: export it alike",
+                names()
+            ),
+        ),
+        (false, false, Access::ReadOnly) => (
+            Level::Note,
+            format!("{} lets neither root nor the owner change the root directory, the others do", names()),
+        ),
+        (false, true, _) => (
+            Level::Note,
+            "neither root nor the owner may change the root directory: read-only, or root is squashed and owns it"
+                .to_owned(),
+        ),
+    };
+    Some(Finding::new(level, "access", &export.source, text))
+}
+
+/// What servers do not agree on is served by the least.
+fn limits(pool: &Pool, about: &str, survey: &Survey) -> Option<Finding> {
+    let all: Vec<_> = survey
+        .parity
+        .members
+        .iter()
+        .filter_map(|server| {
+            let limits = survey.seen[*server].as_ref().ok()?.limits?;
+            Some((&pool.servers[*server].name, limits))
+        })
+        .collect();
+    let figures = all.iter().map(|(name, limits)| {
+        let figures = [
+            limits.rtmax.into(),
+            limits.wtmax.into(),
+            limits.dtpref.into(),
+            limits.maxfilesize,
+            limits.properties.into(),
+        ];
+        (name, figures)
+    });
+    let figures: Vec<(_, [u64; 5])> = figures.collect();
+    let (_, first) = figures.first()?;
+    let (name, other) = figures.iter().find(|(_, other)| other != first)?;
+    let differ = ["rtmax", "wtmax", "dtpref", "maxfilesize", "properties"].iter().zip(first.iter().zip(other));
+    let differ: Vec<String> =
+        differ.filter(|(_, (a, b))| a != b).map(|(what, (a, b))| format!("{what} {a} and {b}")).collect();
+    let text = format!("FSINFO differs ({} at {name}): clients get the least of all", differ.join(", "));
+    Some(Finding::new(Level::Note, "limits", about, text))
+}
+
+fn cookies(pool: &Pool, about: &str, cookies: &Cookies) -> Finding {
+    let (level, text) = match cookies {
+        Cookies::Portable { names } => {
+            (Level::Well, format!("cookies are portable: every server went on with another's listing of {names} names"))
+        }
+        Cookies::Bound { from, to, why } => (
+            Level::Note,
+            format!(
+                "cookies are not portable: with {}'s cookie, {} is lost ({why}). Listings stay at the server where they began",
+                pool.servers[*from].name, pool.servers[*to].name
+            ),
+        ),
+        Cookies::Unknown(why) => (Level::Note, format!("whether cookies are portable was not judged: {why}")),
+    };
+    Finding::new(level, "cookies", about, text)
+}
+
+/// What only writing shows.
+fn written(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
+    let unknown = |why: &str| {
+        let text = format!(
+            "staleness and clocks were not measured: {why}; midas.toml says staleness {:?}",
+            duration(pool.staleness)
+        );
+        vec![Finding::new(Level::Note, "staleness", about, text)]
+    };
+    match &survey.trial {
+        None => unknown("that needs --write"),
+        Some(Err(why)) => unknown(why),
+        Some(Ok(trial)) => {
+            let worst = trial.staleness.worst().map(|worst| staleness(pool, about, worst));
+            worst.into_iter().chain(clocks(pool, about, trial)).collect()
+        }
+    }
+}
+
+fn staleness(pool: &Pool, about: &str, worst: Pair) -> Finding {
+    let told = duration(pool.staleness);
+    let [from, to] = [worst.from, worst.to].map(|server| &pool.servers[server].name);
+    let (level, text) = match worst.after {
+        Some(Duration::ZERO) => {
+            (Level::Well, "what was changed through one server was seen through every other at once".to_owned())
+        }
+        Some(after) if after <= told => (
+            Level::Well,
+            format!(
+                "a change through {from} was seen through {to} after {after:.1?}, within staleness {told:?}. {FRESH}"
+            ),
+        ),
+        Some(after) => (
+            Level::Change,
+            format!(
+                "a change through {from} was seen through {to} after {after:.1?}, but midas.toml says staleness {told:?}. {FRESH}"
+            ),
+        ),
+        None => (
+            Level::Change,
+            format!(
+                "a change through {from} was not seen through {to} within {:?}: it is not the same file system, or it is cached for longer. {FRESH}",
+                Staleness::BOUND
+            ),
+        ),
+    };
+    Finding::new(level, "staleness", about, text)
+}
+
+/// The seconds that `staleness` must have: none if they were not measured.
+pub(crate) fn staleness_s(survey: &Survey) -> Option<u64> {
+    let trial = survey.trial.as_ref()?.as_ref().ok()?;
+    match trial.staleness.worst()?.after? {
+        Duration::ZERO => Some(0),
+        // A second for what was not met: caches are looked at from time to time, and never all at the worst moment.
+        after => Some(after.as_secs_f64().ceil() as u64 + 1),
+    }
+}
+
+fn clocks(pool: &Pool, about: &str, trial: &Trial) -> Option<Finding> {
+    let by_clock = |one: &&(usize, f64), other: &&(usize, f64)| one.1.total_cmp(&other.1);
+    let (slow, fast) = (trial.clocks.iter().min_by(by_clock)?, trial.clocks.iter().max_by(by_clock)?);
+    let apart = fast.1 - slow.1;
+    let (level, text) = match apart > CLOCKS_APART_S {
+        false => (Level::Well, format!("the times that servers give agree within {CLOCKS_APART_S} s")),
+        true => (
+            Level::Change,
+            format!(
+                "{} gives times that are {apart:.1} s ahead of {}: set their clocks by the same source",
+                pool.servers[fast.0].name, pool.servers[slow.0].name
+            ),
+        ),
+    };
+    Some(Finding::new(level, "clock", about, text))
+}
+
+/// What makes servers fresh.
+const FRESH: &str = "NFS-Ganesha: Attr_Expiration_Time = 0 on every head; the kernel's server over another NFS mount: mount that with noac";
+/// More than a call takes, less than people notice.
+const CLOCKS_APART_S: f64 = 1.0;

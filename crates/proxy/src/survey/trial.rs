@@ -1,0 +1,77 @@
+//! What only writing shows: cookies of a directory that is long enough, how soon changes are seen elsewhere, what servers' clocks say,
+//! who root becomes. All inside one scratch directory, which goes away with the crew's journal.
+
+use super::cookies::{self, Cookies};
+use super::crew::{Crew, Kind};
+use super::staleness::{self, Staleness};
+use midas_nfs::nfs3::Nfstime3;
+use std::hash::{BuildHasher, RandomState};
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// How long other servers answered with what was no longer true.
+    pub staleness: Staleness,
+    /// Servers through which something was made: how far their clocks are ahead of ours, in seconds.
+    pub clocks: Vec<(usize, f64)>,
+    /// Who was said to write, and to whom the file system says it belongs.
+    pub owner: (u32, u32),
+    /// Servers through which the root may not be changed.
+    pub read_only: Vec<usize>,
+}
+
+/// Everything in turn. The error is why nothing could be measured.
+pub(super) fn run(crew: &mut Crew<'_>) -> Result<(Trial, Cookies), String> {
+    let writers = crew.writers();
+    let Some(&first) = writers.first() else {
+        return Err("it is read-only, or only a user whom we do not know may write there".to_owned());
+    };
+    let name = format!("{PREFIX}{}-{:08x}", process::id(), RandomState::new().hash_one(0) as u32);
+    let failed = |error| format!("making directories: {error}");
+    let root = crew.root(first);
+    let (scratch, attributes) = crew
+        .make(first, &root, name.as_bytes(), Kind::Directory)
+        .map_err(|error| format!("MKDIR of {name}: {error}"))?;
+    let cookies = cookies_of(crew, first, &scratch)?;
+    let (mut places, mut clocks) = (Vec::new(), Vec::new());
+    for &hand in &writers {
+        let name = format!("w{hand}");
+        let (place, attributes) = crew.make(hand, &scratch, name.as_bytes(), Kind::Directory).map_err(failed)?;
+        clocks.push((crew.server(hand), seconds(attributes.ctime) - now()));
+        places.push((hand, place));
+    }
+    let staleness = staleness::measure(crew, &places)?;
+    let read_only = (0..crew.len()).filter(|hand| !writers.contains(hand)).map(|hand| crew.server(hand)).collect();
+    Ok((Trial { staleness, clocks, owner: (crew.uid(first), attributes.uid), read_only }, cookies))
+}
+
+/// Fills a directory that does not fit one page and judges by it.
+fn cookies_of(crew: &mut Crew<'_>, hand: usize, scratch: &[u8]) -> Result<Cookies, String> {
+    if crew.len() < 2 {
+        return Ok(cookies::judge(crew, &[]));
+    }
+    let failed = |error| format!("making names: {error}");
+    let (names, _) = crew.make(hand, scratch, b"names", Kind::Directory).map_err(failed)?;
+    for number in 0..NAMES {
+        if crew.stopped() {
+            return Err("interrupted".to_owned());
+        }
+        crew.make(hand, &names, format!("n{number:03}").as_bytes(), Kind::File).map_err(failed)?;
+    }
+    Ok(cookies::judge(crew, &[names]))
+}
+
+fn seconds(time: Nfstime3) -> f64 {
+    f64::from(time.seconds) + f64::from(time.nseconds) / 1e9
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// What the scratch directory's name begins with.
+const PREFIX: &str = ".midas-doctor-";
+/// Many pages, and still a matter of a second or two.
+const NAMES: usize = 300;
