@@ -34,7 +34,8 @@ pub(crate) struct Options {
 struct Draft {
     servers: Vec<String>,
     left_out: Vec<(String, String)>,
-    mount_port: u16,
+    /// None if each answers MOUNT where it answers NFS.
+    mount_port: Option<u16>,
     exports: Vec<String>,
     exports_left_out: Vec<(String, String)>,
     clients: Vec<String>,
@@ -163,7 +164,7 @@ impl Draft {
         lines.extend(self.servers.iter().map(|server| format!("    {},", quoted(server))));
         lines.push("]".to_owned());
         lines.extend(self.left_out.iter().map(|(server, why)| format!("# Left out: {server}: {why}")));
-        lines.push(format!("mount_port = {}", self.mount_port));
+        lines.extend(self.mount_port.map(|port| format!("mount_port = {port}")));
         lines.push(match self.staleness_s {
             Some(seconds) => format!("staleness = \"{seconds}s\"            # measured: {STALENESS}"),
             None => format!("staleness = \"60s\"           # not measured: {STALENESS} (see `midas doctor --write`)"),
@@ -219,17 +220,20 @@ fn exports(greeting: &Greeting) -> Result<Vec<Vec<u8>>, (String, bool)> {
     greeting.exports.clone().map_err(|trouble| silent(&trouble))
 }
 
-fn one_mount_port(servers: &[Server]) -> Result<u16, String> {
+/// A pool has one port for MOUNT, or each of its servers its own for both.
+fn one_mount_port(servers: &[Server]) -> Result<Option<u16>, String> {
     let port = servers[0].mount.port();
-    match servers.iter().all(|server| server.mount.port() == port) {
-        true => Ok(port),
-        false => {
-            let ports: Vec<String> =
-                servers.iter().map(|server| format!("{} at {}", server.name, server.mount.port())).collect();
-            Err(format!(
-                "the servers answer MOUNT at different ports ({}): a pool has one; give them the same",
-                ports.join(", ")
-            ))
+    let (same, own) = (
+        servers.iter().all(|server| server.mount.port() == port),
+        servers.iter().all(|server| server.mount == server.address),
+    );
+    match (own, same) {
+        (true, _) => Ok(None),
+        (false, true) => Ok(Some(port)),
+        (false, false) => {
+            let ports = servers.iter().map(|server| format!("{} at {}", server.name, server.mount.port()));
+            let ports = ports.collect::<Vec<_>>().join(", ");
+            Err(format!("the servers answer MOUNT at different ports ({ports}): a pool has one; give them the same"))
         }
     }
 }
@@ -299,7 +303,7 @@ mod tests {
         let draft = Draft {
             servers: some(&["10.0.0.1:2049", "[fd00::1]:2049"]),
             left_out: vec![("10.0.0.3:2049".to_owned(), "its root is another".to_owned())],
-            mount_port: 635,
+            mount_port: Some(635),
             exports: some(&["/", "/a \"b\"\\c", "/\u{e9}"]),
             exports_left_out: vec![("/odd".to_owned(), "not exported by 10.0.0.1:2049".to_owned())],
             clients: Vec::new(),

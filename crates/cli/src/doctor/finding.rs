@@ -31,14 +31,30 @@ pub(crate) struct Finding {
     pub(crate) level: Level,
     /// What was looked at; programs may rely on it.
     pub(crate) topic: &'static str,
-    /// The server, the export, or both.
-    pub(crate) about: String,
+    pub(crate) about: About,
     pub(crate) text: String,
 }
 
+/// What a finding is about: a server, an export on all servers, or an export on one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct About {
+    pub(crate) server: Option<String>,
+    pub(crate) export: Option<String>,
+}
+
+impl About {
+    pub(crate) fn server(name: &str) -> Self {
+        Self { server: Some(name.to_owned()), export: None }
+    }
+
+    pub(crate) fn export(path: &str) -> Self {
+        Self { server: None, export: Some(path.to_owned()) }
+    }
+}
+
 impl Finding {
-    pub(crate) fn new(level: Level, topic: &'static str, about: &str, text: impl Into<String>) -> Self {
-        Self { level, topic, about: about.to_owned(), text: text.into() }
+    pub(crate) fn new(level: Level, topic: &'static str, about: &About, text: impl Into<String>) -> Self {
+        Self { level, topic, about: about.clone(), text: text.into() }
     }
 }
 

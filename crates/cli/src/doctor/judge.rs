@@ -1,16 +1,17 @@
 //! From facts to findings: what is well, what is to be known, what must be changed.
 
 use super::duration;
-use super::finding::{Finding, Level, SAME_HANDLES};
+use super::finding::{About, Finding, Level, SAME_HANDLES};
 use midas_proxy::config::{Access, Export, Pool, Squash};
 use midas_proxy::survey::{Cookies, Greeting, Pair, Ports, RootUser, Seen, Service, Staleness, Survey, Trial, Trouble};
 use std::time::Duration;
 
 /// One server by itself.
 pub(super) fn greeting(server: &str, greeting: &Greeting) -> Vec<Finding> {
+    let about = About::server(server);
     let of = |name: &str, result: &Result<Service, Trouble>| match result {
-        Ok(service) => Finding::new(Level::Well, "reachable", server, answers(name, service)),
-        Err(trouble) => self::trouble("reachable", server, trouble),
+        Ok(service) => Finding::new(Level::Well, "reachable", &about, answers(name, service)),
+        Err(trouble) => self::trouble("reachable", &about, trouble),
     };
     vec![of("NFS", &greeting.nfs), of("MOUNT", &greeting.mount)]
 }
@@ -24,7 +25,7 @@ fn answers(name: &str, service: &Service) -> String {
     format!("answers {name}{versions}; a round trip takes {:.2} ms", service.round_trip.as_secs_f64() * 1e3)
 }
 
-fn trouble(topic: &'static str, about: &str, trouble: &Trouble) -> Finding {
+fn trouble(topic: &'static str, about: &About, trouble: &Trouble) -> Finding {
     match trouble {
         Trouble::Silent(text) => Finding::new(Level::Unasked, topic, about, text.as_str()),
         Trouble::Refused(text) => Finding::new(Level::Change, topic, about, text.as_str()),
@@ -35,7 +36,7 @@ fn trouble(topic: &'static str, about: &str, trouble: &Trouble) -> Finding {
 pub(super) fn export(pool: &Pool, export: &Export, greetings: &[Greeting], survey: &Survey) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, server) in pool.servers.iter().enumerate() {
-        let about = format!("{} {}", server.name, export.source);
+        let about = About { export: Some(export.source.clone()), ..About::server(&server.name) };
         match &survey.seen[number] {
             // Who does not answer at all has been told so.
             Err(Trouble::Silent(_)) if greetings[number].nfs.is_err() || greetings[number].mount.is_err() => {}
@@ -46,7 +47,7 @@ pub(super) fn export(pool: &Pool, export: &Export, greetings: &[Greeting], surve
             }
         }
     }
-    let about = &export.source;
+    let about = &About::export(&export.source);
     findings.extend(handles(pool, about, survey));
     findings.extend(read_only(pool, export, survey));
     findings.extend(limits(pool, about, survey));
@@ -58,7 +59,7 @@ pub(super) fn export(pool: &Pool, export: &Export, greetings: &[Greeting], surve
     findings
 }
 
-fn ports(about: &str, ports: &Ports) -> Finding {
+fn ports(about: &About, ports: &Ports) -> Finding {
     let (level, text) = match ports {
         Ports::Any => (Level::Well, "any source port is accepted".to_owned()),
         Ports::ReservedOnly(why) => (
@@ -76,7 +77,7 @@ fn ports(about: &str, ports: &Ports) -> Finding {
     Finding::new(level, "port", about, text)
 }
 
-fn root_user(about: &str, seen: &Seen, squash: Squash, survey: &Survey) -> Finding {
+fn root_user(about: &About, seen: &Seen, squash: Squash, survey: &Survey) -> Finding {
     let owner = match &survey.trial {
         Some(Ok(Trial { owner: (0, owner), .. })) => Some(*owner),
         Some(Ok(_) | Err(_)) | None => None,
@@ -97,7 +98,7 @@ fn root_user(about: &str, seen: &Seen, squash: Squash, survey: &Survey) -> Findi
     Finding::new(level, "squash", about, text)
 }
 
-fn handles(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
+fn handles(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
     let mut findings: Vec<Finding> = survey
         .parity
         .strangers
@@ -123,21 +124,26 @@ fn handles(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
 /// Servers that take no changes, where others do or midas.toml offers them.
 fn read_only(pool: &Pool, export: &Export, survey: &Survey) -> Option<Finding> {
     let members = &survey.parity.members;
-    let writes = |server: &usize| survey.seen[*server].as_ref().is_ok_and(|seen| seen.writer.is_some());
-    let (can, cannot): (Vec<usize>, Vec<usize>) = members.iter().partition(|server| writes(server));
+    let found_out: &[usize] = match &survey.trial {
+        Some(Ok(trial)) => &trial.read_only,
+        Some(Err(_)) | None => &[],
+    };
+    let says = |server: &usize| survey.seen[*server].as_ref().is_ok_and(|seen| seen.writer.is_some());
+    let (can, cannot): (Vec<usize>, Vec<usize>) =
+        members.iter().partition(|server| says(server) && !found_out.contains(server));
     let names = || cannot.iter().map(|server| pool.servers[*server].name.as_str()).collect::<Vec<_>>().join(", ");
     let (level, text) = match (cannot.is_empty(), can.is_empty(), export.access) {
         (true, _, _) => return None,
         (false, false, Access::ReadWrite) => (
             Level::Change,
             format!(
-                "{} lets neither root nor the owner change the root directory, the others do: export it alike",
+                "{} does not let root or the owner change the root directory, the others do: export it alike",
                 names()
             ),
         ),
         (false, false, Access::ReadOnly) => (
             Level::Note,
-            format!("{} lets neither root nor the owner change the root directory, the others do", names()),
+            format!("{} does not let root or the owner change the root directory, the others do", names()),
         ),
         (false, true, _) => (
             Level::Note,
@@ -145,11 +151,11 @@ fn read_only(pool: &Pool, export: &Export, survey: &Survey) -> Option<Finding> {
                 .to_owned(),
         ),
     };
-    Some(Finding::new(level, "access", &export.source, text))
+    Some(Finding::new(level, "access", &About::export(&export.source), text))
 }
 
 /// What servers do not agree on is served by the least.
-fn limits(pool: &Pool, about: &str, survey: &Survey) -> Option<Finding> {
+fn limits(pool: &Pool, about: &About, survey: &Survey) -> Option<Finding> {
     let all: Vec<_> = survey
         .parity
         .members
@@ -179,7 +185,7 @@ fn limits(pool: &Pool, about: &str, survey: &Survey) -> Option<Finding> {
     Some(Finding::new(Level::Note, "limits", about, text))
 }
 
-fn cookies(pool: &Pool, about: &str, cookies: &Cookies) -> Finding {
+fn cookies(pool: &Pool, about: &About, cookies: &Cookies) -> Finding {
     let (level, text) = match cookies {
         Cookies::Portable { names } => {
             (Level::Well, format!("cookies are portable: every server went on with another's listing of {names} names"))
@@ -197,11 +203,11 @@ fn cookies(pool: &Pool, about: &str, cookies: &Cookies) -> Finding {
 }
 
 /// What only writing shows.
-fn written(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
+fn written(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
     let unknown = |why: &str| {
         let text = format!(
-            "staleness and clocks were not measured: {why}; midas.toml says staleness {:?}",
-            duration(pool.staleness)
+            "staleness and clocks were not measured: {why}; midas.toml says staleness {}",
+            shown(duration(pool.staleness))
         );
         vec![Finding::new(Level::Note, "staleness", about, text)]
     };
@@ -215,8 +221,9 @@ fn written(pool: &Pool, about: &str, survey: &Survey) -> Vec<Finding> {
     }
 }
 
-fn staleness(pool: &Pool, about: &str, worst: Pair) -> Finding {
+fn staleness(pool: &Pool, about: &About, worst: Pair) -> Finding {
     let told = duration(pool.staleness);
+    let shown = shown(told);
     let [from, to] = [worst.from, worst.to].map(|server| &pool.servers[server].name);
     let (level, text) = match worst.after {
         Some(Duration::ZERO) => {
@@ -225,13 +232,13 @@ fn staleness(pool: &Pool, about: &str, worst: Pair) -> Finding {
         Some(after) if after <= told => (
             Level::Well,
             format!(
-                "a change through {from} was seen through {to} after {after:.1?}, within staleness {told:?}. {FRESH}"
+                "a change through {from} was seen through {to} after {after:.1?}, within staleness {shown}. {FRESH}"
             ),
         ),
         Some(after) => (
             Level::Change,
             format!(
-                "a change through {from} was seen through {to} after {after:.1?}, but midas.toml says staleness {told:?}. {FRESH}"
+                "a change through {from} was seen through {to} after {after:.1?}, but midas.toml says staleness {shown}. {FRESH}"
             ),
         ),
         None => (
@@ -245,6 +252,11 @@ fn staleness(pool: &Pool, about: &str, worst: Pair) -> Finding {
     Finding::new(level, "staleness", about, text)
 }
 
+/// As midas.toml would write it.
+fn shown(span: Duration) -> String {
+    if span.is_zero() { "0s".to_owned() } else { format!("{span:?}") }
+}
+
 /// The seconds that `staleness` must have: none if they were not measured.
 pub(crate) fn staleness_s(survey: &Survey) -> Option<u64> {
     let trial = survey.trial.as_ref()?.as_ref().ok()?;
@@ -255,7 +267,7 @@ pub(crate) fn staleness_s(survey: &Survey) -> Option<u64> {
     }
 }
 
-fn clocks(pool: &Pool, about: &str, trial: &Trial) -> Option<Finding> {
+fn clocks(pool: &Pool, about: &About, trial: &Trial) -> Option<Finding> {
     let by_clock = |one: &&(usize, f64), other: &&(usize, f64)| one.1.total_cmp(&other.1);
     let (slow, fast) = (trial.clocks.iter().min_by(by_clock)?, trial.clocks.iter().max_by(by_clock)?);
     let apart = fast.1 - slow.1;
@@ -273,6 +285,6 @@ fn clocks(pool: &Pool, about: &str, trial: &Trial) -> Option<Finding> {
 }
 
 /// What makes servers fresh.
-const FRESH: &str = "NFS-Ganesha: Attr_Expiration_Time = 0 on every head; the kernel's server over another NFS mount: mount that with noac";
+const FRESH: &str = "To see changes at once: NFS-Ganesha with Attr_Expiration_Time = 0 on every head; the kernel's server over an NFS mount with that mounted noac";
 /// More than a call takes, less than people notice.
 const CLOCKS_APART_S: f64 = 1.0;

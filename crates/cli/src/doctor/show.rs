@@ -1,6 +1,7 @@
 //! What was found, for people and for programs.
 
-use super::{Examined, Level, duration};
+use super::finding::{About, Finding, Level};
+use super::{Examined, duration};
 use crate::failure::Failure;
 use midas_proxy::survey::{Cookies, Greeting, Service, Survey, Trouble};
 use serde_json::{Value, json};
@@ -16,18 +17,32 @@ pub(super) fn print(pools: &[Examined<'_>], as_json: bool) -> Result<(), Failure
 
 fn words(examined: &Examined<'_>) -> String {
     let mut lines = vec![format!("pool {}", examined.pool.name)];
-    lines.extend(examined.findings.iter().map(|finding| {
-        let mark = match finding.level {
-            Level::Well | Level::Note => finding.level.name(),
-            Level::Change => "CHANGE",
-            Level::Unasked => "NO ANSWER",
-        };
-        format!("  {mark:<10} {}: {}", finding.about, finding.text)
-    }));
+    for server in &examined.pool.servers {
+        lines.push(format!("  {}", server.name));
+        let of = |about: &About| about.server.as_ref() == Some(&server.name);
+        lines.extend(examined.findings.iter().filter(|finding| of(&finding.about)).map(line));
+    }
+    for (export, _) in &examined.exports {
+        lines.push(format!("  {} on all servers", export.source));
+        let of = |about: &About| about.server.is_none() && about.export.as_ref() == Some(&export.source);
+        lines.extend(examined.findings.iter().filter(|finding| of(&finding.about)).map(line));
+    }
     lines.extend(advice(examined).map(|staleness| {
-        format!("midas.toml, pool {}: what was measured allows\n  staleness = \"{staleness}\"", examined.pool.name)
+        format!("midas.toml, pool {}: what was measured says\n  staleness = \"{staleness}\"", examined.pool.name)
     }));
     lines.join("\n")
+}
+
+fn line(finding: &Finding) -> String {
+    let mark = match finding.level {
+        Level::Well | Level::Note => finding.level.name(),
+        Level::Change => "CHANGE",
+        Level::Unasked => "NO ANSWER",
+    };
+    match &finding.about {
+        About { server: Some(_), export: Some(export) } => format!("    {mark:<10}{export}: {}", finding.text),
+        About { server: _, export: _ } => format!("    {mark:<10}{}", finding.text),
+    }
 }
 
 /// Another value of `staleness` than the file's, if what was measured says so.
@@ -43,7 +58,8 @@ fn of_pool(examined: &Examined<'_>) -> Value {
     let exports = examined.exports.iter();
     let exports: Vec<Value> = exports.map(|(export, survey)| of_export(&export.source, survey, &name)).collect();
     let findings = examined.findings.iter().map(|finding| {
-        json!({ "level": finding.level.name(), "topic": finding.topic, "about": finding.about, "text": finding.text })
+        let About { server, export } = &finding.about;
+        json!({ "level": finding.level.name(), "topic": finding.topic, "server": server, "export": export, "text": finding.text })
     });
     json!({
         "name": examined.pool.name,

@@ -4,6 +4,7 @@
 use super::cookies::{self, Cookies};
 use super::crew::{Crew, Kind};
 use super::staleness::{self, Staleness};
+use midas_net::ClientError;
 use midas_nfs::nfs3::Nfstime3;
 use std::hash::{BuildHasher, RandomState};
 use std::process;
@@ -18,33 +19,41 @@ pub struct Trial {
     pub clocks: Vec<(usize, f64)>,
     /// Who was said to write, and to whom the file system says it belongs.
     pub owner: (u32, u32),
-    /// Servers through which the root may not be changed.
+    /// Servers through which nothing could be made, whatever they say of rights.
     pub read_only: Vec<usize>,
 }
 
 /// Everything in turn. The error is why nothing could be measured.
 pub(super) fn run(crew: &mut Crew<'_>) -> Result<(Trial, Cookies), String> {
-    let writers = crew.writers();
-    let Some(&first) = writers.first() else {
-        return Err("it is read-only, or only a user whom we do not know may write there".to_owned());
-    };
     let name = format!("{PREFIX}{}-{:08x}", process::id(), RandomState::new().hash_one(0) as u32);
-    let failed = |error| format!("making directories: {error}");
-    let root = crew.root(first);
-    let (scratch, attributes) = crew
-        .make(first, &root, name.as_bytes(), Kind::Directory)
-        .map_err(|error| format!("MKDIR of {name}: {error}"))?;
-    let cookies = cookies_of(crew, first, &scratch)?;
+    let mut why = "it is read-only, or only a user whom we do not know may write there".to_owned();
+    for first in crew.writers() {
+        let root = crew.root(first);
+        match crew.make(first, &root, name.as_bytes(), Kind::Directory) {
+            Ok((scratch, attributes)) => return inside(crew, first, &scratch, attributes.uid),
+            Err(error) => why = format!("MKDIR of {name}: {error}"),
+        }
+    }
+    Err(why)
+}
+
+fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Result<(Trial, Cookies), String> {
+    let cookies = cookies_of(crew, first, scratch)?;
     let (mut places, mut clocks) = (Vec::new(), Vec::new());
-    for &hand in &writers {
-        let name = format!("w{hand}");
-        let (place, attributes) = crew.make(hand, &scratch, name.as_bytes(), Kind::Directory).map_err(failed)?;
-        clocks.push((crew.server(hand), seconds(attributes.ctime) - now()));
-        places.push((hand, place));
+    for hand in crew.writers() {
+        match crew.make(hand, scratch, format!("w{hand}").as_bytes(), Kind::Directory) {
+            Ok((place, attributes)) => {
+                clocks.push((crew.server(hand), seconds(attributes.ctime) - now()));
+                places.push((hand, place));
+            }
+            Err(ClientError::Status(_)) => {}
+            Err(error) => return Err(format!("making directories: {error}")),
+        }
     }
     let staleness = staleness::measure(crew, &places)?;
-    let read_only = (0..crew.len()).filter(|hand| !writers.contains(hand)).map(|hand| crew.server(hand)).collect();
-    Ok((Trial { staleness, clocks, owner: (crew.uid(first), attributes.uid), read_only }, cookies))
+    let wrote = |hand: &usize| places.iter().any(|(other, _)| other == hand);
+    let read_only = (0..crew.len()).filter(|hand| !wrote(hand)).map(|hand| crew.server(hand)).collect();
+    Ok((Trial { staleness, clocks, owner: (crew.uid(first), owner), read_only }, cookies))
 }
 
 /// Fills a directory that does not fit one page and judges by it.
