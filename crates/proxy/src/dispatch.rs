@@ -1,15 +1,19 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::config::{Access, Squash};
+use crate::config::{Access, Export, Squash};
 use crate::event::{Asker, Shared};
 use crate::mountd::Below;
 use crate::realm::Realm;
-use crate::translate::Meaning;
+use crate::translate::{Meaning, handles};
+use crate::whose::Owner;
+use arc_swap::Guard;
+use midas_core::key::Key;
 use midas_net::{Known, Verdict};
-use midas_nfs::nfs3::{self, Nfsstat3, Procedure, Reply};
+use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
 use midas_nfs::{mount, portmap, record};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Where a record came from.
@@ -26,20 +30,26 @@ pub(crate) enum Taken {
     Done,
     /// It runs already, and its answer comes here.
     Joined { displaced: Asker },
-    /// It goes to a server.
-    Forward(Forward),
+    /// It goes to a server; the record with another credential, where the client's user is squashed.
+    Forward(Forward, Option<Vec<u8>>),
     /// A directory to mount must be found first: its answer comes from elsewhere.
     Find(Below, u32),
+    /// Nobody here has seen this handle: it must be found out which export it belongs to.
+    Unsorted(Vec<u8>),
 }
 
 /// A call that goes to a server.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Forward {
     pub(crate) xid: u32,
     pub(crate) procedure: Procedure,
     pub(crate) meaning: Meaning,
     pub(crate) known: Option<Known>,
-    /// The record with another credential, where the client's user is squashed.
-    pub(crate) squashed: Option<Vec<u8>>,
+    /// The number of the export that routes it.
+    pub(crate) realm: usize,
+    pub(crate) owner: Owner,
+    /// Bytes that it will hold until it is answered, its answer included.
+    pub(crate) cost: usize,
 }
 
 /// Looks at a record; answers that are ready are appended to `out`.
@@ -74,7 +84,7 @@ fn call(
     match call.program {
         mount::PROGRAM => {
             let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(&shared.realm, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(&shared.exports, client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }
@@ -99,11 +109,20 @@ fn nfs(
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
-    let Some(meaning) = Meaning::of(&arguments) else {
+    let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
         return Ok(Taken::Done);
     };
-    if let Err(status) = permitted(&shared.realm, origin.client, &meaning) {
+    let owner = match owner(shared, handle, second) {
+        Ok(owner) => owner,
+        Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(handle.bytes().to_vec())),
+        Err(Unowned::Different) => {
+            answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::XDEV).encode(out));
+            return Ok(Taken::Done);
+        }
+    };
+    let rules = Rules::of(shared, owner);
+    if let Err(status) = rules.permit(origin.client, &meaning) {
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         return Ok(Taken::Done);
     }
@@ -121,13 +140,84 @@ fn nfs(
             }
         }
     };
-    let squashed = squash(&shared.realm, call, credential);
-    Ok(Taken::Forward(Forward { xid: call.xid, procedure, meaning, known, squashed }))
+    let squashed = rules.squash(call, credential);
+    let cost = COPIES * record.len() + answer_size(&arguments);
+    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
+    Ok(Taken::Forward(forward, squashed))
+}
+
+/// How large an answer may be.
+fn answer_size(call: &nfs3::Call<'_>) -> usize {
+    let data = match call {
+        nfs3::Call::Read { count, .. } | nfs3::Call::Readdir { count, .. } => *count,
+        nfs3::Call::Readdirplus { maxcount, .. } => *maxcount,
+        _ => 0,
+    };
+    ANSWER + data.min(ANSWER_MOST) as usize
+}
+
+/// Answers a call on an object that no server knows.
+pub(crate) fn stale(record: &[u8], out: &mut Vec<u8>) -> Taken {
+    if let Ok(call) = rpc::Call::decode(record)
+        && let Some(procedure) = Procedure::from_number(call.procedure)
+    {
+        answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
+    }
+    Taken::Done
+}
+
+enum Unowned<'a> {
+    Unknown(FileHandle<'a>),
+    /// Two objects of different exports.
+    Different,
+}
+
+fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<'a>>) -> Result<Owner, Unowned<'a>> {
+    let of = |handle: FileHandle<'a>| shared.whose.of(Key::of(handle.bytes())).ok_or(Unowned::Unknown(handle));
+    let owner = of(handle)?;
+    match second.map(of).transpose()? {
+        Some(other) if other != owner => Err(Unowned::Different),
+        Some(_) | None => Ok(owner),
+    }
+}
+
+/// Who may do what with an object: its export's rules; where that cannot be told, the strictest of its pool.
+struct Rules {
+    realm: usize,
+    first: Guard<Arc<Export>>,
+    /// Empty, and so without an allocation, where the export is known.
+    others: Vec<Guard<Arc<Export>>>,
+}
+
+impl Rules {
+    fn of(shared: &Shared, owner: Owner) -> Self {
+        let (realm, others) = match owner {
+            Owner::Export(realm) => (realm, Vec::new()),
+            Owner::Pool(pool) => {
+                let mut of_pool = shared.exports.iter().filter(|it| Arc::ptr_eq(&it.pool, &shared.pools[pool]));
+                let first = of_pool.next().map_or(0, |export| export.number);
+                (first, of_pool.map(Realm::rules).collect())
+            }
+        };
+        Self { realm, first: shared.exports[realm].rules(), others }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Export> {
+        std::iter::once(&self.first).chain(&self.others).map(|export| &***export)
+    }
+
+    fn permit(&self, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
+        self.all().try_for_each(|export| permitted(export, client, meaning))
+    }
+
+    /// The record on behalf of the anonymous user, if an export wants that of this one.
+    fn squash(&self, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
+        self.all().find_map(|export| squash(export, call, credential))
+    }
 }
 
 /// The export's own rules, before anything else.
-fn permitted(realm: &Realm, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
-    let export = &realm.export;
+fn permitted(export: &Export, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
     match () {
         () if !export.admits(client.ip().to_canonical()) => Err(Nfsstat3::ACCES),
         () if !export.insecure && client.port() >= RESERVED_END => Err(Nfsstat3::PERM),
@@ -136,12 +226,11 @@ fn permitted(realm: &Realm, client: SocketAddr, meaning: &Meaning) -> Result<(),
     }
 }
 
-/// The record on behalf of the anonymous user, if the export wants that of this one.
-fn squash(realm: &Realm, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
+fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
     let Credential::Sys(sys) = credential else { return None };
-    let anonymous = realm.export.anonymous;
-    let all = realm.export.squash == Squash::All;
-    let root = realm.export.squash == Squash::Root;
+    let anonymous = export.anonymous;
+    let all = export.squash == Squash::All;
+    let root = export.squash == Squash::Root;
     let uid = if all || root && sys.uid == 0 { anonymous.uid } else { sys.uid };
     let gid_of = |gid: u32| if all || root && gid == 0 { anonymous.gid } else { gid };
     let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
@@ -165,5 +254,10 @@ pub(crate) fn answer(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<
     });
 }
 
+/// A call lies in the table of calls under way and in the output of its link.
+const COPIES: usize = 2;
+/// An answer without data; and the most data that a server sends, whatever it is asked for.
+const ANSWER: usize = 512;
+const ANSWER_MOST: u32 = 4 << 20;
 /// Ports below this one only root may use.
 const RESERVED_END: u16 = 1024;

@@ -1,17 +1,18 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
-use crate::clock::duration;
-use crate::dispatch::{self, Forward, Origin, Taken};
-use crate::link::{Flight, Link, State};
+use crate::clerk::{About, Desk, Job};
+use crate::dispatch::{self, Origin, Taken};
+use crate::link::Link;
 use crate::mountd::{Below, Mountd};
-use crate::realm::{End, Realm};
-use crate::translate::Kind;
-use crate::verifier::composed;
-use midas_core::health::Health;
-use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Replays, Scratch};
-use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply, StableHow};
-use midas_nfs::{record, rpc};
+use crate::pool::Pool;
+use crate::realm::Realm;
+use crate::relay::Relay;
+use crate::upstream::{self, Held};
+use crate::verify::Verdict;
+use crate::whose::Whose;
+use midas_core::key::Key;
+use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -26,19 +27,29 @@ use std::time::{Duration, Instant};
 
 /// What all event loops share.
 pub(crate) struct Shared {
-    pub(crate) realm: Realm,
+    pub(crate) pools: Vec<Arc<Pool>>,
+    /// In the order of the configuration.
+    pub(crate) exports: Vec<Realm>,
+    pub(crate) whose: Whose,
     pub(crate) mountd: Mountd,
     pub(crate) limits: crate::config::Limits,
+    /// Bytes of calls and answers under way.
+    pub(crate) memory: Budget,
     pub(crate) stop: AtomicBool,
-    /// Threads that look for a directory to mount.
-    finding: AtomicUsize,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
 impl Shared {
-    pub(crate) fn new(realm: Realm, mountd: Mountd, limits: crate::config::Limits) -> Self {
+    pub(crate) fn new(
+        pools: Vec<Arc<Pool>>,
+        exports: Vec<Realm>,
+        mountd: Mountd,
+        limits: crate::config::Limits,
+    ) -> Self {
         let replays = std::array::from_fn(|_| Mutex::default());
-        Self { realm, mountd, limits, stop: AtomicBool::new(false), finding: AtomicUsize::new(0), replays }
+        let whose = Whose::new(exports.len());
+        let memory = Budget::new(limits.memory);
+        Self { pools, exports, whose, mountd, limits, memory, stop: AtomicBool::new(false), replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -63,6 +74,10 @@ pub(crate) enum Mail {
     Answer(Asker, Vec<u8>),
     /// A client of this loop waits for one answer less.
     Displaced(Asker),
+    /// It was found out whose this handle is; or that it is nobody's.
+    Sorted { handle: Key, stale: bool },
+    /// It was found out whether a call was executed.
+    Verified { about: About, verdict: Verdict },
 }
 
 /// How to reach a loop.
@@ -83,40 +98,64 @@ impl Mailbox {
 
 /// An event loop's own state.
 pub(crate) struct Loop {
-    number: usize,
-    shared: Arc<Shared>,
-    poll: Poll,
+    pub(crate) number: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) poll: Poll,
     mail: Receiver<Mail>,
-    others: Vec<Mailbox>,
-    clients: Slab<Client>,
+    pub(crate) others: Vec<Mailbox>,
+    pub(crate) desk: Desk,
+    pub(crate) clients: Slab<Client>,
     count: Arc<AtomicUsize>,
     generation: u32,
-    links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     /// Calls that no server may serve now, or that no link has a place for.
-    held: VecDeque<Box<Held>>,
-    buffers: Buffers,
-    scratch: Scratch,
-    budget: Budget,
+    pub(crate) held: VecDeque<Box<Held>>,
+    /// Calls on handles that nobody here has seen.
+    unsorted: Vec<Unsorted>,
+    /// Calls that were perhaps executed, while that is found out.
+    pub(crate) doubted: Slab<Box<Held>>,
+    pub(crate) buffers: Buffers,
+    pub(crate) scratch: Scratch,
+    /// For calls that carry data: they leave room for others.
+    large: Budget,
+    pub(crate) purse: Purse,
     ready: Vec<Asker>,
     paused: Vec<Asker>,
-    touched: Vec<usize>,
+    pub(crate) touched: Vec<usize>,
+    now: Instant,
     tick_at: Instant,
+    tick_count: u64,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
-struct Client {
-    connection: Connection,
-    origin: Origin,
-    waiting: usize,
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) origin: Origin,
+    pub(crate) waiting: usize,
+    /// Bytes that its calls hold, answers to come included.
+    owed: usize,
+    /// Bytes of answers that it has not taken, as the purse knows them.
+    unread: usize,
+    /// When it last sent or took something.
+    moved: Instant,
     paused: bool,
     queued: bool,
     read_closed: bool,
     ending: bool,
 }
 
-struct Held {
+impl Client {
+    /// A call is over; it held so much.
+    pub(crate) fn answered(&mut self, cost: usize) {
+        self.waiting = self.waiting.saturating_sub(1);
+        // A call that came again on another connection is answered there: what nobody waits for is owed by nobody.
+        self.owed = if self.waiting == 0 { 0 } else { self.owed.saturating_sub(cost) };
+    }
+}
+
+struct Unsorted {
     asker: Asker,
-    forward: Forward,
+    handle: Vec<u8>,
     record: Vec<u8>,
 }
 
@@ -126,33 +165,34 @@ impl Loop {
         shared: Arc<Shared>,
         poll: Poll,
         mail: Receiver<Mail>,
-        others: Vec<Mailbox>,
+        (others, desk): (Vec<Mailbox>, Desk),
     ) -> Self {
-        let budget = Budget::new(shared.limits.memory / 2);
-        // Replies are as large as the servers make them, and must be read whatever clients hold.
-        let (reply_limit, replies) = (shared.limits.record.max(REPLY_LEAST), Budget::new(usize::MAX));
-        let servers = shared.realm.servers.ids().zip(&shared.realm.pool.servers);
-        let link = |(index, (id, server)): (usize, (_, &crate::config::Server))| {
-            Link::new(id, server.address, Token(FIRST_LINK + index), reply_limit, replies.clone())
-        };
-        let links = servers.enumerate().map(link).collect();
+        let large = shared.memory.capped(shared.limits.memory / 4 * 3);
+        let purse = Purse::new(shared.memory.clone());
+        let links = links(&shared);
         Self {
             number,
             poll,
             mail,
             count: Arc::clone(&others[number].clients),
             others,
+            desk,
             clients: Slab::new(),
             generation: 0,
             links,
             held: VecDeque::new(),
+            unsorted: Vec::new(),
+            doubted: Slab::new(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
-            budget,
+            large,
+            purse,
             ready: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
+            now: Instant::now(),
             tick_at: Instant::now(),
+            tick_count: 0,
             shared,
         }
     }
@@ -167,6 +207,7 @@ impl Loop {
                 _ => {}
             }
             let now = Instant::now();
+            self.now = now;
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(now),
@@ -191,15 +232,20 @@ impl Loop {
                     // A socket that is gone already needs no place.
                     let _gone = self.welcome(socket, address);
                 }
-                Mail::Answer(asker, answer) => self.answer(now, asker, &answer),
+                Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
+                Mail::Sorted { handle, stale } => self.sorted(now, handle, stale),
+                Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
+                Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
+                    self.remembered(now, link, xid, verdict);
+                }
             }
         }
     }
 
     fn welcome(&mut self, socket: TcpStream, client: SocketAddr) -> io::Result<()> {
         let local = socket.local_addr()?.ip().to_canonical();
-        let mut connection = Connection::new(socket, self.shared.limits.record, self.budget.clone())?;
+        let mut connection = Connection::new(socket, self.shared.limits.record, self.large.clone())?;
         self.generation = self.generation.wrapping_add(1);
         let entry = self.clients.vacant_entry();
         let slot = entry.key();
@@ -207,8 +253,18 @@ impl Loop {
         self.poll.registry().register(connection.socket(), Token(FIRST_CLIENT + slot), interest)?;
         let asker = Asker { event_loop: self.number, slot, generation: self.generation };
         let origin = Origin { asker, client, local };
-        let (waiting, paused, queued, read_closed, ending) = (0, false, false, false, false);
-        entry.insert(Client { connection, origin, waiting, paused, queued, read_closed, ending });
+        entry.insert(Client {
+            connection,
+            origin,
+            waiting: 0,
+            owed: 0,
+            unread: 0,
+            moved: Instant::now(),
+            paused: false,
+            queued: false,
+            read_closed: false,
+            ending: false,
+        });
         self.count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -233,13 +289,15 @@ impl Loop {
         }
     }
 
-    fn slot_of(&self, asker: Asker) -> Option<usize> {
+    pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
         let client = self.clients.get(asker.slot)?;
         (client.origin.asker == asker).then_some(asker.slot)
     }
 
     fn over(&self, client: &Client) -> bool {
-        client.waiting >= self.shared.limits.calls_per_client || client.connection.unsent() >= UNREAD
+        let limits = &self.shared.limits;
+        let held = client.owed + client.connection.unsent();
+        client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty()
     }
 
     fn pause(&mut self, slot: usize) {
@@ -276,31 +334,32 @@ impl Loop {
     }
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
-        let Self { shared, clients, links, held, buffers, scratch, others, number, .. } = self;
-        let Client { connection, origin, waiting, .. } = &mut clients[slot];
-        let limit = shared.limits.calls_per_client;
+        let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
+        let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
+        let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
+        *moved = now;
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
+            *waiting += 1;
             match dispatch::take(now, shared, origin, record, out) {
-                Taken::Done => {}
-                Taken::Joined { displaced: asker } => {
-                    *waiting += 1;
-                    displaced.push(asker);
+                Taken::Done => *waiting -= 1,
+                Taken::Joined { displaced: asker } => displaced.push(asker),
+                Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
+                Taken::Unsorted(handle) => {
+                    // If there are too many to ask for, the next tick asks.
+                    let _later = desk.give(Job::Whose { handle: handle.clone(), event_loop: *number });
+                    unsorted.push(Unsorted { asker: origin.asker, handle, record: record.to_vec() });
                 }
-                Taken::Find(below, xid) => {
-                    *waiting += 1;
-                    find(shared, &others[*number], origin, below, xid);
-                }
-                Taken::Forward(forward) => {
-                    *waiting += 1;
-                    let call = Held { asker: origin.asker, forward, record: Vec::new() };
-                    if let Err(waits) = send(now, shared, links, buffers, call, record) {
-                        held.push_back(waits);
-                    }
+                Taken::Forward(forward, squashed) => {
+                    let record = squashed.as_deref().unwrap_or(record);
+                    *owed += forward.cost;
+                    purse.spend(forward.cost);
+                    held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
                 }
             }
-            if *waiting < limit && out.len() < UNREAD { Go::Continue(()) } else { Go::Break(()) }
+            let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
+            if more { Go::Continue(()) } else { Go::Break(()) }
         });
         let (others, number) = (others.clone(), *number);
         for asker in displaced {
@@ -312,71 +371,74 @@ impl Loop {
         flow
     }
 
+    /// Calls on this handle can be taken now, or answered that there is no such object.
+    fn sorted(&mut self, now: Instant, handle: Key, stale: bool) {
+        let known = |call: &mut Unsorted| Key::of(&call.handle) == handle;
+        let calls: Vec<Unsorted> = self.unsorted.extract_if(.., known).collect();
+        for call in calls {
+            self.take_sorted(now, call, stale);
+        }
+    }
+
+    fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
+        let Some(slot) = self.slot_of(call.asker) else { return };
+        let Self { shared, clients, links, held, unsorted, buffers, purse, .. } = self;
+        let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
+        let out = connection.output(buffers);
+        let taken = match stale {
+            true => dispatch::stale(&call.record, out),
+            false => dispatch::take(now, shared, origin, &call.record, out),
+        };
+        match taken {
+            Taken::Unsorted(handle) => unsorted.push(Unsorted { handle, ..call }),
+            Taken::Forward(forward, squashed) => {
+                let record = squashed.as_ref().unwrap_or(&call.record);
+                *owed += forward.cost;
+                purse.spend(forward.cost);
+                held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward), record));
+            }
+            Taken::Done | Taken::Joined { .. } | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
+        }
+        self.flush(slot);
+    }
+
+    fn ask_again(&mut self) {
+        let mut asked: Vec<Key> = Vec::new();
+        for call in &self.unsorted {
+            let key = Key::of(&call.handle);
+            if !asked.contains(&key) && asked.len() < ASKED_MOST {
+                asked.push(key);
+                let _later = self.desk.give(Job::Whose { handle: call.handle.clone(), event_loop: self.number });
+            }
+        }
+    }
+
     fn waited(&mut self, asker: Asker) {
         if let Some(slot) = self.slot_of(asker) {
-            let client = &mut self.clients[slot];
-            client.waiting = client.waiting.saturating_sub(1);
+            self.clients[slot].answered(0);
             self.flush(slot);
         }
     }
 
-    fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
-        let Some(link) = self.links.get_mut(index) else { return };
-        if !link.connected(now, &mut self.buffers) {
-            if matches!(link.state, State::Down) {
-                self.lost(now, index);
-            }
-            return;
-        }
-        if event.is_readable() || event.is_read_closed() {
-            self.read_link(now, index, event.is_read_closed());
-        }
-    }
-
-    /// Reads replies until the server has no more for now; to the end, if it will send no more.
-    fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
-        loop {
-            let Self { shared, clients, links, buffers, scratch, others, number, touched, .. } = self;
-            let Link { state: State::Up(connection), flights, server, .. } = &mut links[index] else { return };
-            let name = &shared.realm.pool.servers[server.index()].name;
-            let flow = connection.receive(scratch, |reply, _| {
-                let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
-                if let Some(flight) = xid.and_then(|xid| flights.remove(xid)) {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched };
-                    relay.reply(now, name, flight, reply);
-                }
-                Go::Continue(())
-            });
-            match flow {
-                Ok(Flow::More) => {}
-                Ok(Flow::Drained) if closed => {}
-                Ok(Flow::Drained | Flow::Waiting) => break,
-                Err(_) => {
-                    links[index].failed(now);
-                    self.lost(now, index);
-                    break;
-                }
-            }
-        }
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        for slot in touched {
-            self.flush(slot);
-        }
-    }
-
-    fn answer(&mut self, _now: Instant, asker: Asker, answer: &[u8]) {
+    fn answer(&mut self, asker: Asker, answer: &[u8]) {
         let Some(slot) = self.slot_of(asker) else { return };
         let client = &mut self.clients[slot];
-        client.waiting = client.waiting.saturating_sub(1);
+        client.answered(0);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
         self.flush(slot);
     }
 
-    fn flush(&mut self, slot: usize) {
+    pub(crate) fn flush(&mut self, slot: usize) {
         let Some(client) = self.clients.get_mut(slot) else { return };
-        match client.connection.flush(&mut self.buffers) {
+        let before = client.connection.unsent();
+        let flushed = client.connection.flush(&mut self.buffers);
+        let after = client.connection.unsent();
+        self.purse.earn(std::mem::replace(&mut client.unread, after));
+        self.purse.spend(after);
+        if after < before {
+            client.moved = self.now;
+        }
+        match flushed {
             Ok(true) if client.ending && client.waiting == 0 => self.end(slot),
             Ok(_) if client.paused && !self.over(&self.clients[slot]) => {
                 self.clients[slot].paused = false;
@@ -387,79 +449,30 @@ impl Loop {
         }
     }
 
-    fn flush_links(&mut self, now: Instant) {
-        for index in 0..self.links.len() {
-            let link = &mut self.links[index];
-            let State::Up(connection) = &mut link.state else { continue };
-            if connection.unsent() > 0 && connection.flush(&mut self.buffers).is_err() {
-                link.failed(now);
-                self.lost(now, index);
-            }
-        }
-    }
-
-    /// A server's connection is gone: it leaves the feasible set at once, and what may move is sent elsewhere.
-    fn lost(&mut self, now: Instant, index: usize) {
-        let server = self.links[index].server;
-        let realm = &self.shared.realm;
-        if matches!(realm.servers.health(server), Health::Up | Health::Probation) {
-            realm.servers.set_health(realm.time(now), server, Health::Down);
-        }
-        self.move_away(now, index, Duration::ZERO);
-    }
-
-    /// Calls that may move and have waited for so long go elsewhere.
-    fn move_away(&mut self, now: Instant, index: usize, waited: Duration) {
-        let link = &mut self.links[index];
-        let old: Vec<u32> = link.flights.xids().collect();
-        for xid in old {
-            let movable = |flight: &Flight| {
-                let may = flight.sent.meaning.movable || !flight.left;
-                may && now.saturating_duration_since(flight.since) >= waited
-            };
-            if !self.links[index].flights.get_mut(xid).is_some_and(|(flight, _)| movable(flight)) {
-                continue;
-            }
-            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
-            let Flight { asker, xid, procedure, sent, known, left, .. } = flight;
-            let forward = Forward { xid, procedure, meaning: sent.meaning, known, squashed: None };
-            match left {
-                true => self.shared.realm.settle(now, sent, End::Lost),
-                false => self.shared.realm.take_back(now, sent),
-            }
-            self.held.push_back(Box::new(Held { asker, forward, record }));
-        }
-        self.send_held(now);
-    }
-
-    fn send_held(&mut self, now: Instant) {
-        for _ in 0..self.held.len() {
-            let Some(mut call) = self.held.pop_front() else { return };
-            // A read that nobody waits for any more need not be asked.
-            if call.forward.meaning.movable && self.slot_of(call.asker).is_none() {
-                continue;
-            }
-            let record = std::mem::take(&mut call.record);
-            if let Err(held) = send(now, &self.shared, &mut self.links, &mut self.buffers, *call, &record) {
-                self.held.push_back(held);
-            }
+    /// A client that neither sends the rest of a record nor takes its answers keeps memory from others: it is ended.
+    fn end_stalled(&mut self, now: Instant) {
+        // One that is paused waits for us.
+        let holds =
+            |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let slots: Vec<usize> =
+            self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.end(slot);
         }
     }
 
     fn tick(&mut self, now: Instant) {
-        let timeout = duration(self.shared.realm.pool.call_timeout);
-        for index in 0..self.links.len() {
-            self.links[index].tend(now, self.poll.registry());
-            let open = matches!(
-                self.shared.realm.servers.health(self.links[index].server),
-                Health::Up | Health::Probation | Health::Failing
-            );
-            if self.links[index].flights.len() > 0 {
-                self.move_away(now, index, if open { timeout } else { MOVE_AFTER });
-            }
-        }
+        self.tend_links(now);
         self.send_held(now);
         self.flush_links(now);
+        if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
+            self.ask_again();
+        }
+        if self.tick_count.is_multiple_of(STALL_LOOK) {
+            self.end_stalled(now);
+        }
+        self.tick_count += 1;
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -467,146 +480,49 @@ impl Loop {
         }
     }
 
+    pub(crate) fn relay(&mut self) -> Relay<'_> {
+        let Self { shared, clients, buffers, others, number, touched, purse, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse }
+    }
+
+    /// Sends what was relayed to clients.
+    pub(crate) fn flush_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for slot in touched {
+            self.flush(slot);
+        }
+    }
+
     fn end(&mut self, slot: usize) {
-        if self.clients.try_remove(slot).is_some() {
+        if let Some(client) = self.clients.try_remove(slot) {
+            self.purse.earn(client.unread);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Finds a directory to mount in a thread of its own: mounts are rare, and this loop must not wait.
-fn find(shared: &Arc<Shared>, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
-    let (shared, home, origin) = (Arc::clone(shared), home.clone(), *origin);
-    if shared.finding.fetch_add(1, Ordering::Relaxed) >= FINDING_MOST {
-        shared.finding.fetch_sub(1, Ordering::Relaxed);
+/// Finds a directory to mount: that waits for a server, which this loop must not.
+fn find(desk: &Desk, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
+    let client = origin.client.ip().to_canonical();
+    if desk.give(Job::Find { below, client, xid, asker: origin.asker }).is_err() {
         home.send(Mail::Answer(origin.asker, Below::too_many(xid)));
-        return;
     }
-    std::thread::spawn(move || {
-        let client = origin.client.ip().to_canonical();
-        home.send(Mail::Answer(origin.asker, below.find(&shared.mountd, &shared.realm, client, xid)));
-        shared.finding.fetch_sub(1, Ordering::Relaxed);
-    });
 }
 
-/// Routes a call and puts it on its link; given back if it must wait.
-fn send(
-    now: Instant,
-    shared: &Shared,
-    links: &mut [Link],
-    buffers: &mut Buffers,
-    call: Held,
-    record: &[u8],
-) -> Result<(), Box<Held>> {
-    let Held { asker, forward, .. } = call;
-    let keep = |forward: Forward| Box::new(Held { asker, forward, record: record.to_vec() });
-    let Ok(sent) = shared.realm.send(now, forward.meaning) else { return Err(keep(forward)) };
-    let link = &mut links[sent.ticket.route.to.index()];
-    if link.flights.full() || link.flights.len() >= shared.realm.pool.in_flight_max {
-        shared.realm.take_back(now, sent);
-        return Err(keep(forward));
-    }
-    let Forward { xid, procedure, known, squashed, .. } = forward;
-    let flight = Flight { asker, xid, procedure, sent, known, since: now, left: false };
-    link.take(flight, squashed.as_deref().unwrap_or(record), buffers);
-    Ok(())
-}
-
-/// What relaying a reply needs of the loop.
-struct Relay<'a> {
-    shared: &'a Shared,
-    clients: &'a mut Slab<Client>,
-    buffers: &'a mut Buffers,
-    others: &'a [Mailbox],
-    number: usize,
-    touched: &'a mut Vec<usize>,
-}
-
-impl Relay<'_> {
-    fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { asker, xid, procedure, sent, known, .. } = flight;
-        let kind = sent.meaning.kind;
-        let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
-        let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
-        let mut changed = None;
-        let mut unstable = false;
-        if let (Some(0), Some(results)) = (status, results) {
-            (changed, unstable) = self.changed(server, procedure, kind, results);
-        }
-        let end = match status.map(Nfsstat3) {
-            Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
-            Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
-            // A refusal is about the call, not about the server.
-            None => End::Answered { ok: false, unstable },
-        };
-        self.shared.realm.settle(now, sent, end);
-        let results = changed.as_deref().or(results);
-        let newest = known.and_then(|known| {
-            let mut replays = self.shared.replays(xid);
-            // WRITE and COMMIT are recognised only while they run.
-            match results.filter(|_| !procedure.idempotent()) {
-                Some(results) => replays.finish(&known, results),
-                None => replays.forget(&known),
-            }
-        });
-        let asker = newest.unwrap_or(asker);
-        match (&changed, results) {
-            (Some(_), Some(results)) => {
-                let mut whole = Vec::new();
-                dispatch::answer(&mut whole, xid, |out| out.extend_from_slice(results));
-                self.give(asker, &[&whole]);
-            }
-            _ => self.give(asker, &[&record::mark(reply.len()), &xid.to_be_bytes(), &reply[4..]]),
+fn links(shared: &Shared) -> Vec<Link> {
+    // Replies are as large as the servers make them, and must be read whatever clients hold.
+    let (reply_limit, replies) = (shared.limits.record.max(REPLY_LEAST), Budget::new(usize::MAX));
+    let mut links = Vec::new();
+    for (number, pool) in shared.pools.iter().enumerate() {
+        for link in 0..pool.links() {
+            let server = midas_core::id::ServerId((link / pool.config.connections) as u16);
+            let token = Token(FIRST_LINK + links.len());
+            links.push(Link::new((number, server), pool.server(server).address, token, reply_limit, replies.clone()));
         }
     }
-
-    /// Results that are ours to change, and whether what was written may be lost by a crash.
-    fn changed(&self, server: &str, procedure: Procedure, kind: Kind, results: &[u8]) -> (Option<Vec<u8>>, bool) {
-        let mut out = Vec::new();
-        match (kind, Reply::decode(procedure, results)) {
-            (Kind::Write { .. }, Ok(Reply::Write(Ok(mut ok)))) => {
-                ok.verf = composed(server, ok.verf);
-                Reply::Write(Ok(ok)).encode(&mut out);
-                (Some(out), ok.committed == StableHow::Unstable)
-            }
-            (Kind::Commit { .. }, Ok(Reply::Commit(Ok(mut ok)))) => {
-                ok.verf = composed(server, ok.verf);
-                Reply::Commit(Ok(ok)).encode(&mut out);
-                (Some(out), false)
-            }
-            (Kind::Fsinfo, Ok(Reply::Fsinfo(Ok(ok)))) => {
-                let limits = self.shared.realm.agreed().and_then(|agreed| agreed.limits).unwrap_or(ok);
-                let most = self.shared.limits.record.saturating_sub(OVERHEAD) as u32;
-                let ok = midas_nfs::nfs3::FsinfoOk {
-                    attributes: ok.attributes,
-                    rtmax: limits.rtmax.min(most),
-                    rtpref: limits.rtpref.min(most),
-                    wtmax: limits.wtmax.min(most),
-                    wtpref: limits.wtpref.min(most),
-                    ..limits
-                };
-                Reply::Fsinfo(Ok(ok)).encode(&mut out);
-                (Some(out), false)
-            }
-            _ => (None, false),
-        }
-    }
-
-    fn give(&mut self, asker: Asker, parts: &[&[u8]]) {
-        if asker.event_loop != self.number {
-            self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
-            return;
-        }
-        let Some(client) = self.clients.get_mut(asker.slot).filter(|client| client.origin.asker == asker) else {
-            return;
-        };
-        client.waiting = client.waiting.saturating_sub(1);
-        let out = client.connection.output(self.buffers);
-        for part in parts {
-            out.extend_from_slice(part);
-        }
-        self.touched.push(asker.slot);
-    }
+    links
 }
 
 pub(crate) const WAKER: Token = Token(0);
@@ -615,15 +531,15 @@ const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
-/// Calls that may move leave a server that is down after so long.
-const MOVE_AFTER: Duration = Duration::from_millis(20);
-/// Bytes of answers that one client may leave unread.
-const UNREAD: usize = 4 << 20;
+/// One client may hold this part of the memory, with its calls and the answers to them.
+const SHARES: usize = 16;
+/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+const STALL: Duration = Duration::from_secs(60);
+const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;
-/// Room for headers in a record that carries data.
-const OVERHEAD: usize = 4096;
-/// Directories to mount that are looked for at once.
-const FINDING_MOST: usize = 16;
+/// Handles that nobody could tell of are asked for again after so many ticks, and so many at once.
+const ASK_AGAIN: u64 = 25;
+const ASKED_MOST: usize = 64;
 /// Locks of the duplicate request cache.
 const REPLAYS: usize = 16;

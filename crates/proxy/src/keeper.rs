@@ -4,11 +4,15 @@
 //! A server is admitted if its export has the same root handle, fsid and fileid as the others': otherwise it is quarantined. Health is
 //! an answer to GETATTR of the root, not a connection.
 
+use crate::agreed::Agreed;
 use crate::clock::duration;
 use crate::event::Shared;
-use crate::realm::Agreed;
+use crate::pool::{Pool, lock};
+use crate::realm::Realm;
+use crate::whose::Owner;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
 use std::sync::Arc;
@@ -18,13 +22,13 @@ use std::time::{Duration, Instant};
 
 /// Starts the threads; they end with the daemon.
 pub(crate) fn start(shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
-    let ids = shared.realm.servers.ids();
-    let mut threads: Vec<JoinHandle<()>> = ids
-        .map(|server| {
+    let mut threads = Vec::new();
+    for number in 0..shared.pools.len() {
+        for server in shared.pools[number].servers.ids() {
             let shared = Arc::clone(shared);
-            thread::spawn(move || watch(&shared, server))
-        })
-        .collect();
+            threads.push(thread::spawn(move || watch(&shared, number, server)));
+        }
+    }
     let shared = Arc::clone(shared);
     threads.push(thread::spawn(move || regulate(&shared)));
     threads
@@ -32,61 +36,129 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
 
 fn regulate(shared: &Shared) {
     while pause(shared, CONTROL) {
-        shared.realm.tick(Instant::now());
+        let now = Instant::now();
+        for pool in &shared.pools {
+            let exports: Vec<_> = exports(shared, pool).collect();
+            let mut controllers: Vec<_> = exports.iter().map(|export| lock(&export.controller)).collect();
+            pool.tick(now, controllers.iter_mut().map(|controller| &mut **controller));
+            for (export, controller) in exports.iter().zip(&controllers) {
+                export.publish(controller);
+            }
+        }
     }
 }
 
-fn watch(shared: &Shared, server: ServerId) {
-    let realm = &shared.realm;
-    let interval = duration(realm.pool.probe_interval);
+fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator<Item = &'s Realm> {
+    shared.exports.iter().filter(move |export| Arc::ptr_eq(&export.pool, pool))
+}
+
+fn watch(shared: &Shared, number: usize, server: ServerId) {
+    let pool = &shared.pools[number];
+    let interval = duration(pool.config.probe_interval);
     let mut client = None;
     loop {
         let asked = Instant::now();
-        let found = probe(shared, server, &mut client);
+        let found = probe(shared, pool, server, &mut client);
         if found.is_err() {
             client = None;
+            exports(shared, pool).for_each(|export| export.silent(server));
         }
-        let now = realm.time(Instant::now());
-        match (found, realm.servers.health(server)) {
-            (Ok(true), Health::Down | Health::Quarantined) => {
-                realm.servers.set_health(now, server, Health::Probation);
-            }
-            (Ok(false), Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined) => {
-                realm.servers.set_health(now, server, Health::Quarantined);
-            }
-            (Err(_), Health::Up | Health::Probation | Health::Failing) => {
-                realm.servers.set_health(now, server, Health::Down);
-            }
-            (Ok(true), Health::Up | Health::Probation | Health::Failing)
-            | (Ok(_), Health::Drained)
-            | (Err(_), Health::Down | Health::Drained | Health::Quarantined) => {}
-        }
-        if !pause(shared, interval.saturating_sub(asked.elapsed())) {
+        judge(pool, server, &found);
+        // As long as others must be heard it is asked again soon.
+        let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
+        if !pause(shared, wait.saturating_sub(asked.elapsed())) {
             return;
         }
     }
 }
 
+/// How a server stands to the pool.
+enum Standing {
+    Belongs,
+    /// Why not.
+    Foreign(String),
+    /// Others must be heard first.
+    Undecided,
+}
+
+fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>) {
+    let now = pool.time(Instant::now());
+    if let Ok(Standing::Belongs) = found {
+        pool.set_foreign(server, None);
+    }
+    match (found, pool.servers.health(server)) {
+        (Ok(Standing::Belongs), Health::Down | Health::Quarantined) => {
+            pool.servers.set_health(now, server, Health::Probation);
+        }
+        (
+            Ok(Standing::Foreign(why)),
+            Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined,
+        ) => {
+            pool.set_foreign(server, Some(why.clone()));
+            pool.servers.set_health(now, server, Health::Quarantined);
+        }
+        (Err(_), Health::Up | Health::Probation | Health::Failing) => {
+            pool.servers.set_health(now, server, Health::Down);
+        }
+        (Ok(Standing::Belongs), Health::Up | Health::Probation | Health::Failing)
+        | (Ok(Standing::Undecided), _)
+        | (Ok(_), Health::Drained)
+        | (Err(_), Health::Down | Health::Drained | Health::Quarantined) => {}
+    }
+}
+
+/// A connection to a server, and what it said of each export.
+type Known = (Client, Vec<(usize, Agreed)>);
+
 /// One look at a server: whether it belongs to the pool, or why it does not answer.
-fn probe(shared: &Shared, server: ServerId, client: &mut Option<(Client, Agreed)>) -> Result<bool, ClientError> {
-    let realm = &shared.realm;
-    let of = &realm.pool.servers[server.index()];
-    let patience = duration(realm.pool.probe_timeout);
+fn probe(
+    shared: &Shared,
+    pool: &Arc<Pool>,
+    server: ServerId,
+    client: &mut Option<Known>,
+) -> Result<Standing, ClientError> {
+    let of = pool.server(server);
+    let patience = duration(pool.config.probe_timeout);
     let (nfs, seen) = match client {
         Some(known) => known,
         None => {
             let mut mount = Client::connect(of.mount, &Caller::ROOT, patience)?;
-            let root = mount.mount(realm.export.source.as_bytes())?.root;
             let mut nfs = Client::connect(of.address, &Caller::ROOT, patience)?;
-            let seen = look(&mut nfs, root)?;
+            let mut seen = Vec::new();
+            for export in exports(shared, pool) {
+                let source = export.rules().source.clone();
+                let root = match mount.mount(source.as_bytes()) {
+                    Ok(mounted) => mounted.root,
+                    Err(ClientError::Status(status)) => {
+                        return Ok(Standing::Foreign(format!("it does not let us mount {source}: {status}")));
+                    }
+                    Err(error) => return Err(error),
+                };
+                seen.push((export.number, look(&mut nfs, root)?));
+            }
             client.insert((nfs, seen))
         }
     };
-    let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
-    match nfs.nfs(&Call::Getattr { object: root })? {
-        Reply::Getattr(Ok(_)) => Ok(realm.admit(seen.clone())),
-        failed => Err(ClientError::Status(failed.status())),
+    let mut standing = Standing::Belongs;
+    for (number, seen) in seen {
+        let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
+        match nfs.nfs(&Call::Getattr { object: root })? {
+            Reply::Getattr(Ok(_)) => {}
+            failed => return Err(ClientError::Status(failed.status())),
+        }
+        let export = &shared.exports[*number];
+        match export.heard(server, seen.clone()) {
+            Some(true) => shared.whose.learn(Key::of(&seen.root), Owner::Export(*number)),
+            Some(false) => {
+                let path = &export.rules().source;
+                standing =
+                    Standing::Foreign(format!("its root handle, fsid or fileid of {path} differs from the others'"));
+            }
+            None if matches!(standing, Standing::Foreign(_)) => {}
+            None => standing = Standing::Undecided,
+        }
     }
+    Ok(standing)
 }
 
 /// What a server says of its export.

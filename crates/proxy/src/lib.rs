@@ -1,12 +1,14 @@
 //! The daemon: unmodified NFSv3 clients mount it, unmodified servers stand behind it.
 //!
 //! One call, in reading order: `event` (a client's record) -> `dispatch` (refuse, answer here, or forward) -> `translate` (what it
-//! means to `core`) -> `realm` (where it goes) -> `link` (a server's connection) -> the reply -> `realm` (what it taught) -> the client.
-//! `keeper` asks the servers how they are, and runs the controller.
+//! means to `core`) -> `upstream` (sent, held, moved) -> `realm` (where it goes) -> `link` (a server's connection) -> `relay` (its reply)
+//! -> the client. `keeper` asks the servers how they are and runs the controllers; `clerk` does what waits for a server.
 
 pub mod config;
 pub mod survey;
 
+mod agreed;
+mod clerk;
 mod clock;
 mod dispatch;
 mod event;
@@ -14,10 +16,15 @@ mod flight;
 mod keeper;
 mod link;
 mod mountd;
+mod pool;
 mod realm;
+mod relay;
 mod serve;
 mod ties;
 mod translate;
+mod upstream;
 mod verifier;
+mod verify;
+mod whose;
 
 pub use serve::Proxy;

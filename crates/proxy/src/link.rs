@@ -1,12 +1,12 @@
 //! One event loop's connection to one server: calls leave under xids of our own, replies come back in any order, and a
 //! connection that is lost is made again while its calls wait.
 
-use crate::event::Asker;
 use crate::flight::Flights;
 use crate::realm::Sent;
+use crate::relay::Waits;
+use crate::whose::Owner;
 use midas_core::id::ServerId;
-use midas_net::{Budget, Buffers, Connection, Known, Source, begin};
-use midas_nfs::nfs3::Procedure;
+use midas_net::{Budget, Buffers, Connection, Source, begin};
 use midas_nfs::record;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// A server's connection and the calls that are under way on it.
 pub(crate) struct Link {
+    /// The number of its pool.
+    pub(crate) pool: usize,
     pub(crate) server: ServerId,
     pub(crate) flights: Flights<Flight>,
     pub(crate) state: State,
@@ -27,6 +29,10 @@ pub(crate) struct Link {
     backoff: Duration,
     /// Where the last connection came from.
     port: Option<u16>,
+    /// Whether nobody listened since the last connection: the server has started anew, and has lost what it knew of calls.
+    restarted: bool,
+    /// Calls that a server which has started anew has perhaps executed before.
+    pub(crate) doubts: Vec<u32>,
 }
 
 pub(crate) enum State {
@@ -40,26 +46,31 @@ pub(crate) enum State {
 
 /// A call that waits for a server's answer.
 pub(crate) struct Flight {
-    pub(crate) asker: Asker,
-    /// The client's number for it.
-    pub(crate) xid: u32,
-    pub(crate) procedure: Procedure,
+    pub(crate) waits: Waits,
+    pub(crate) owner: Owner,
+    /// The number of the export that routes it.
+    pub(crate) realm: usize,
     pub(crate) sent: Sent,
-    pub(crate) known: Option<Known>,
+    /// When it was first routed; kept when it moves.
     pub(crate) since: Instant,
+    /// When it was last sent.
+    pub(crate) sent_at: Instant,
     /// Whether any of it may have reached the server.
     pub(crate) left: bool,
+    /// Whether it is being found out if it was executed.
+    pub(crate) asked: bool,
 }
 
 impl Link {
     pub(crate) fn new(
-        server: ServerId,
+        (pool, server): (usize, ServerId),
         address: SocketAddr,
         token: Token,
         record_limit: usize,
         budget: Budget,
     ) -> Self {
         Self {
+            pool,
             server,
             flights: Flights::new(),
             state: State::Down,
@@ -70,6 +81,8 @@ impl Link {
             retry_at: Instant::now(),
             backoff: BACKOFF_FIRST,
             port: None,
+            restarted: false,
+            doubts: Vec::new(),
         }
     }
 
@@ -78,9 +91,9 @@ impl Link {
         match &self.state {
             State::Down if now >= self.retry_at => match self.connect(registry) {
                 Ok(socket) => self.state = State::Connecting(socket, now),
-                Err(_) => self.failed(now),
+                Err(_) => self.refused(now),
             },
-            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.failed(now),
+            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.refused(now),
             State::Down | State::Connecting(..) | State::Up(_) => {}
         }
     }
@@ -99,7 +112,7 @@ impl Link {
             Ok(None) if socket.peer_addr().is_ok() => {}
             Ok(None) => return false,
             Ok(Some(_)) | Err(_) => {
-                self.failed(now);
+                self.refused(now);
                 return false;
             }
         }
@@ -119,6 +132,11 @@ impl Link {
         }
     }
 
+    fn refused(&mut self, now: Instant) {
+        self.restarted = true;
+        self.failed(now);
+    }
+
     /// The connection is gone: made again after a pause that grows.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.state = State::Down;
@@ -129,22 +147,52 @@ impl Link {
     /// Takes a call; it leaves with the next flush, or when there is a connection.
     pub(crate) fn take(&mut self, flight: Flight, call: &[u8], buffers: &mut Buffers) {
         let xid = self.flights.insert(flight, call);
-        if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
-            flight.left = true;
-            put(connection.output(buffers), call);
+        self.send(xid, buffers);
+    }
+
+    /// The xids of the calls that meet a condition.
+    pub(crate) fn chosen(&mut self, is: impl Fn(&Flight) -> bool) -> Vec<u32> {
+        let all: Vec<u32> = self.flights.xids().collect();
+        all.into_iter().filter(|xid| self.flights.get_mut(*xid).is_some_and(|(flight, _)| is(flight))).collect()
+    }
+
+    /// Sends calls again that have had no answer for so long, under the xid that the server may know.
+    pub(crate) fn repeat(&mut self, now: Instant, after: Duration, buffers: &mut Buffers) {
+        for xid in
+            self.chosen(|flight| flight.left && !flight.asked && now.saturating_duration_since(flight.sent_at) >= after)
+        {
+            if let Some((flight, _)) = self.flights.get_mut(xid) {
+                flight.sent_at = now;
+                self.send(xid, buffers);
+            }
         }
     }
 
-    /// After a reconnect every call that is still here goes again, under the xid that the server may know.
+    /// After a reconnect every call that is still here goes again, under the xid that the server may know. One that has started anew
+    /// does not: there it must be found out first what it has executed.
     fn resend(&mut self, buffers: &mut Buffers) {
+        let restarted = std::mem::take(&mut self.restarted);
+        self.doubts.clear();
         let mut xids: Vec<u32> = self.flights.xids().collect();
         xids.sort_by_key(|xid| self.flights.get_mut(*xid).map(|(flight, _)| flight.since));
-        let State::Up(connection) = &mut self.state else { return };
         for xid in xids {
-            if let Some((flight, call)) = self.flights.get_mut(xid) {
-                flight.left = true;
-                put(connection.output(buffers), call);
+            match self.flights.get_mut(xid) {
+                Some((flight, _)) if restarted && flight.left && !flight.waits.procedure.idempotent() => {
+                    self.doubts.push(xid);
+                }
+                // The answer is on its way, and says whether to send it.
+                Some((flight, _)) if flight.asked => {}
+                Some(_) => self.send(xid, buffers),
+                None => {}
             }
+        }
+    }
+
+    /// Sends a call that is here, if there is a connection.
+    pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
+        if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            flight.left = true;
+            put(connection.output(buffers), call);
         }
     }
 }

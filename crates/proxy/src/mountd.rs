@@ -1,9 +1,12 @@
 //! MOUNT and portmap, answered here: clients mount the proxy's exports, and find its ports.
 
 use crate::clock::duration;
+use crate::config::Export;
+use crate::event::Shared;
+use crate::pool::Pool;
 use crate::realm::Realm;
-use midas_core::health::Health;
-use midas_core::id::ServerId;
+use crate::whose::Owner;
+use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::mount::{self, MountStat, Mounted};
 use midas_nfs::nfs3::{Call, FileHandle, Ftype3, Nfsstat3, Reply};
@@ -29,7 +32,7 @@ impl Mountd {
     /// Appends the results of a MOUNT call; or says which directory below the export must be found first.
     pub(crate) fn mount(
         &self,
-        realm: &Realm,
+        exports: &[Realm],
         client: IpAddr,
         call: &rpc::Call<'_>,
         out: &mut Vec<u8>,
@@ -43,9 +46,9 @@ impl Mountd {
         rpc::Reply::accept(out, call.xid);
         match question {
             mount::Call::Null => {}
-            mount::Call::Mnt(path) => match root(realm, client, path) {
-                Ok((root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
-                Ok((root, names)) => return Ok(Some(Below { root, names, path: path.to_vec() })),
+            mount::Call::Mnt(path) => match root(exports, client, path) {
+                Ok((_, root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
+                Ok((realm, root, names)) => return Ok(Some(Below { realm, root, names, path: path.to_vec() })),
                 Err(stat) => self.mounted(client, path, Err(stat), out),
             },
             mount::Call::Dump => {
@@ -56,9 +59,13 @@ impl Mountd {
             mount::Call::Umnt(path) => self.mounts().retain(|(of, at)| *of != client || at != path),
             mount::Call::Umntall => self.mounts().retain(|(of, _)| *of != client),
             mount::Call::Export => {
-                let groups: Vec<String> = realm.export.clients.iter().map(ToString::to_string).collect();
-                let groups: Vec<&[u8]> = groups.iter().map(String::as_bytes).collect();
-                mount::put_exports(out, [(realm.export.path.as_bytes(), groups.as_slice())]);
+                let rules: Vec<_> = exports.iter().map(Realm::rules).collect();
+                let groups = |rules: &Export| rules.clients.iter().map(ToString::to_string).collect();
+                let groups: Vec<Vec<String>> = rules.iter().map(|rules| groups(rules)).collect();
+                let groups: Vec<Vec<&[u8]>> =
+                    groups.iter().map(|groups| groups.iter().map(String::as_bytes).collect()).collect();
+                let listed = rules.iter().zip(&groups);
+                mount::put_exports(out, listed.map(|(rules, groups)| (rules.path.as_bytes(), groups.as_slice())));
             }
         }
         Ok(None)
@@ -102,6 +109,7 @@ impl Mountd {
 
 /// A directory below the export that a client wants to mount.
 pub(crate) struct Below {
+    realm: usize,
     root: Vec<u8>,
     names: Vec<u8>,
     path: Vec<u8>,
@@ -119,27 +127,28 @@ impl Below {
     }
 
     /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
-    pub(crate) fn find(&self, mountd: &Mountd, realm: &Realm, client: IpAddr, xid: u32) -> Vec<u8> {
-        let found = self.walk(realm);
+    pub(crate) fn find(&self, shared: &Shared, client: IpAddr, xid: u32) -> Vec<u8> {
+        let found = self.walk(&shared.exports[self.realm].pool);
+        if let Ok(handle) = &found {
+            shared.whose.learn(Key::of(handle), Owner::Export(self.realm));
+        }
         let mut out = Vec::new();
         record::put(&mut out, |out| {
             rpc::Reply::accept(out, xid);
-            mountd.mounted(client, &self.path, found.as_deref().map_err(|stat| *stat), out);
+            shared.mountd.mounted(client, &self.path, found.as_deref().map_err(|stat| *stat), out);
         });
         out
     }
 
-    fn walk(&self, realm: &Realm) -> Result<Vec<u8>, MountStat> {
+    fn walk(&self, pool: &Pool) -> Result<Vec<u8>, MountStat> {
         let failed = |error: ClientError| match error {
             ClientError::Status(Nfsstat3(stat)) => MountStat(stat),
             ClientError::Io(_) | ClientError::TooLong(_) | ClientError::Malformed(_) | ClientError::Refused(_) => {
                 MountStat::SERVERFAULT
             }
         };
-        let takes = |server: &ServerId| matches!(realm.servers.health(*server), Health::Up | Health::Probation);
-        let open = realm.servers.ids().find(takes);
-        let server = &realm.pool.servers[open.ok_or(MountStat::SERVERFAULT)?.index()];
-        let patience = duration(realm.pool.probe_timeout);
+        let server = pool.server(pool.some_open(0).ok_or(MountStat::SERVERFAULT)?);
+        let patience = duration(pool.config.probe_timeout);
         let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).map_err(|_| MountStat::SERVERFAULT)?;
         let handle = nfs.walk(&self.root, &self.names).map_err(failed)?;
         let object = FileHandle::new(&handle).ok_or(MountStat::SERVERFAULT)?;
@@ -151,23 +160,31 @@ impl Below {
     }
 }
 
-/// The root handle that every server agrees on, and what is wanted below it. No path leads up.
-fn root(realm: &Realm, client: IpAddr, path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), MountStat> {
-    let export = realm.export.path.strip_suffix('/').unwrap_or(&realm.export.path).as_bytes();
-    let below = path.strip_prefix(export).filter(|rest| rest.is_empty() || rest[0] == b'/').ok_or(MountStat::NOENT)?;
-    if !realm.export.admits(client) {
+/// The export that a path lies in, the root handle that its servers agree on, and what is wanted below it. No path leads up.
+fn root(exports: &[Realm], client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>, Vec<u8>), MountStat> {
+    let below = |realm: &Realm| {
+        let rules = realm.rules();
+        let export = rules.path.strip_suffix('/').unwrap_or(&rules.path).as_bytes();
+        let rest = path.strip_prefix(export).filter(|rest| rest.is_empty() || rest[0] == b'/')?;
+        Some((realm.number, rest.to_vec()))
+    };
+    // Of exports that lie in each other, the innermost.
+    let (number, rest) = exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
+    let realm = &exports[number];
+    if !realm.rules().admits(client) {
         return Err(MountStat::ACCES);
     }
     let mut names: Vec<&[u8]> = Vec::new();
-    for name in below.split(|byte| *byte == b'/') {
+    for name in rest.split(|byte| *byte == b'/') {
         match name {
             b"" | b"." => {}
             b".." => return Err(MountStat::NOENT),
             name => names.push(name),
         }
     }
-    let root = realm.agreed().map(|agreed| agreed.root).ok_or(MountStat::SERVERFAULT)?;
-    Ok((root, names.join(&b'/')))
+    let agreed = realm.agreed();
+    let root = agreed.as_ref().as_ref().map(|agreed| agreed.root.clone()).ok_or(MountStat::SERVERFAULT)?;
+    Ok((number, root, names.join(&b'/')))
 }
 
 /// Mounts that DUMP tells of.

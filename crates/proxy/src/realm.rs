@@ -1,12 +1,14 @@
-//! An export and its pool: what the core decides with, shared by all event loops.
+//! An export: its rules, and what the core decides its calls with, shared by all event loops.
 //!
-//! Keys are split over parts, each behind a short lock that is never held over a system call. What is known of the servers is
-//! atomics.
+//! Keys are split over parts, each behind a short lock that is never held over a system call. What is known of the servers
+//! belongs to the pool and is atomics.
 
-use crate::clock::Clock;
-use crate::config::{Export, Pool};
+use crate::agreed::{Agreed, Belief};
+use crate::config::Export;
+use crate::pool::{Pool, lock};
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
+use arc_swap::ArcSwap;
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
 use midas_core::control::{Controller, Settings};
@@ -15,40 +17,25 @@ use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::route::Router;
-use midas_core::route::feasible::Target;
-use midas_core::route::placement::Placement;
+use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
-use midas_core::route::ring::Member;
-use midas_core::servers::Servers;
 use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket};
-use midas_core::telemetry::recorder::Recorder;
 use midas_core::time::{Span, Time};
-use midas_nfs::nfs3::FsinfoOk;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 /// Everything that decides about one export's calls.
 pub(crate) struct Realm {
-    pub(crate) export: Export,
-    pub(crate) pool: Pool,
-    pub(crate) servers: Servers,
+    /// Its number among the exports.
+    pub(crate) number: usize,
+    pub(crate) pool: Arc<Pool>,
+    rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
-    recorder: Mutex<Recorder>,
-    controller: Mutex<Controller>,
+    pub(crate) controller: Mutex<Controller>,
     knobs: RwLock<Knobs>,
+    belief: Mutex<Belief>,
     /// What every admitted server agrees on, once there is one.
-    agreed: RwLock<Option<Agreed>>,
-    clock: Clock,
-}
-
-/// What servers must have in common to be one pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Agreed {
-    pub(crate) root: Vec<u8>,
-    pub(crate) fsid: u64,
-    pub(crate) fileid: u64,
-    /// The least of every server's limits.
-    pub(crate) limits: Option<FsinfoOk>,
+    agreed: ArcSwap<Option<Agreed>>,
 }
 
 struct Part {
@@ -61,6 +48,8 @@ struct Part {
 pub(crate) struct Sent {
     pub(crate) ticket: Ticket<u64>,
     pub(crate) meaning: Meaning,
+    /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
+    pub(crate) doubtful: bool,
 }
 
 /// How a call ended.
@@ -75,122 +64,139 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    pub(crate) fn new(clock: Clock, export: Export, pool: Pool) -> Self {
-        let members: Vec<Member> = pool
-            .servers
-            .iter()
-            .map(|server| Member { identity: Key::of(server.name.as_bytes()).0, weight: 1.0 })
-            .collect();
-        let servers = Servers::new(&members, Placement::Ring);
-        let now = clock.at(Instant::now());
-        // Nobody belongs to the pool before it has shown that it does.
-        for server in servers.ids() {
-            servers.set_health(now, server, Health::Down);
-        }
-        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, pool.staleness, part as u64)));
+    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>) -> Self {
+        let now = pool.time(Instant::now());
+        let staleness = pool.config.staleness;
+        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, staleness, part as u64)));
         let settings = Settings {
             policy: export.policy,
             rate_peak: 0.0,
             targets: None,
             steer_share: 0.10,
-            split: pool.staleness == Span::ZERO,
+            split: staleness == Span::ZERO,
             seed: 1,
         };
-        let controller = Controller::new(settings, members.len());
+        let servers = pool.config.servers.len();
+        let controller = Controller::new(settings, servers);
         Self {
+            number,
             parts: parts.collect(),
-            recorder: Mutex::new(Recorder::new(members.len())),
             knobs: RwLock::new(controller.knobs()),
             controller: Mutex::new(controller),
-            agreed: RwLock::new(None),
-            export,
+            belief: Mutex::new(Belief::new(servers)),
+            agreed: ArcSwap::from_pointee(None),
+            rules: ArcSwap::from_pointee(export),
             pool,
-            servers,
-            clock,
         }
     }
 
-    /// Chooses a server for a call, or says why none may serve it now.
-    pub(crate) fn send(&self, now: Instant, meaning: Meaning) -> Result<Sent, Exclusion> {
-        let now = self.clock.at(now);
+    /// Who may do what, as it is now.
+    pub(crate) fn rules(&self) -> arc_swap::Guard<Arc<Export>> {
+        self.rules.load()
+    }
+
+    /// Chooses a server for a call, or says why none may serve it now. A call that was given up at a server is no longer tied to it.
+    pub(crate) fn send(
+        &self,
+        now: Instant,
+        meaning: Meaning,
+        forsaken: Option<ServerId>,
+    ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
+        let now = self.pool.time(now);
         let knobs = *self.knobs.read().unwrap_or_else(PoisonError::into_inner);
         let mut part = self.part(meaning.place);
         let Part { shard, ties } = &mut *part;
-        let listing = matches!(meaning.kind, Kind::List { first: false });
-        let bound = ties.find(now, meaning.object, listing).or_else(|| {
-            // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
-            let home = self.servers.ring().home(meaning.place).filter(|_| matches!(meaning.kind, Kind::List { .. }))?;
-            let open = matches!(self.servers.health(home), Health::Up | Health::Probation);
-            (listing || open).then_some((home, midas_core::route::feasible::Bound::Listing))
-        });
+        let bound = self.bound(now, ties, &meaning).filter(|(server, _)| Some(*server) != forsaken);
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
         let pass = match shard.ask(now, &knobs, &call) {
             Asked::Through(pass) => pass,
             Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
         };
-        match shard.send(now, &self.servers, &knobs, &target, pass) {
-            Ok(ticket) => Ok(Sent { ticket, meaning }),
+        match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
+            Ok(ticket) => Ok(Sent { ticket, meaning, doubtful: false }),
             Err((pass, why)) => {
                 shard.give_up(now, pass);
-                Err(why)
+                Err((why, bound.map(|(server, _)| server)))
             }
         }
     }
 
+    /// The one server that may serve a call.
+    fn bound(&self, now: Time, ties: &mut Ties, meaning: &Meaning) -> Option<(ServerId, Bound)> {
+        let listing = matches!(meaning.kind, Kind::List { first: false });
+        let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
+        doubt.or_else(|| ties.find(now, meaning.object, listing)).or_else(|| {
+            // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
+            let lists = matches!(meaning.kind, Kind::List { .. });
+            let home = self.pool.servers.ring().home(meaning.place).filter(|_| lists)?;
+            let open = matches!(self.pool.servers.health(home), Health::Up | Health::Probation);
+            (listing || open).then_some((home, Bound::Listing))
+        })
+    }
+
     /// A call ended.
     pub(crate) fn settle(&self, now: Instant, sent: Sent, end: End) {
-        let now = self.clock.at(now);
+        let now = self.pool.time(now);
         let server = sent.ticket.route.to;
         let mut part = self.part(sent.meaning.place);
-        let mut recorder = lock(&self.recorder);
         let outcome = match end {
             End::Answered { .. } => Outcome::Answered(None),
             End::Failed => Outcome::Failed,
             End::Lost => Outcome::Lost,
         };
-        part.shard.settle(now, &self.servers, &mut recorder, sent.ticket, outcome);
+        part.shard.settle(now, &self.pool.servers, &mut self.pool.recorder(), sent.ticket, outcome);
+        if sent.doubtful {
+            part.ties.resolved(sent.meaning.object);
+        }
         part.learn(now, &sent.meaning, server, end);
+    }
+
+    /// A call's server is gone, and the call was perhaps executed.
+    pub(crate) fn doubt(&self, sent: &mut Sent) {
+        if !std::mem::replace(&mut sent.doubtful, true) {
+            self.part(sent.meaning.place).ties.doubt(sent.meaning.object, sent.ticket.route.to);
+        }
+    }
+
+    /// It is known now what became of such a call.
+    pub(crate) fn resolved(&self, meaning: &Meaning) {
+        self.part(meaning.place).ties.resolved(meaning.object);
     }
 
     /// A call has a server but did not leave for it.
     pub(crate) fn take_back(&self, now: Instant, sent: Sent) {
-        self.part(sent.meaning.place).shard.take_back(self.clock.at(now), &self.servers, sent.ticket);
+        let now = self.pool.time(now);
+        self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 
-    /// One tick of the controller.
-    pub(crate) fn tick(&self, now: Instant) {
-        let mut controller = lock(&self.controller);
-        controller.tick(self.clock.at(now), &self.servers, &mut lock(&self.recorder));
+    /// Takes over what the controller turned.
+    pub(crate) fn publish(&self, controller: &Controller) {
         *self.knobs.write().unwrap_or_else(PoisonError::into_inner) = controller.knobs();
     }
 
-    pub(crate) fn time(&self, now: Instant) -> Time {
-        self.clock.at(now)
-    }
-
     /// What clients are told of the pool; none before the first server was admitted.
-    pub(crate) fn agreed(&self) -> Option<Agreed> {
-        self.agreed.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn agreed(&self) -> arc_swap::Guard<Arc<Option<Agreed>>> {
+        self.agreed.load()
     }
 
-    /// A server says what it exports: it is admitted if it agrees with those before, and lowers the common limits.
-    pub(crate) fn admit(&self, candidate: Agreed) -> bool {
-        let mut agreed = self.agreed.write().unwrap_or_else(PoisonError::into_inner);
-        match &mut *agreed {
-            None => {
-                *agreed = Some(candidate);
-                true
-            }
-            Some(known) => {
-                let same =
-                    (&known.root, known.fsid, known.fileid) == (&candidate.root, candidate.fsid, candidate.fileid);
-                if same {
-                    known.limits = least(known.limits, candidate.limits);
-                }
-                same
-            }
+    /// A server says what it exports: whether it belongs, as soon as that can be said.
+    pub(crate) fn heard(&self, server: ServerId, said: Agreed) -> Option<bool> {
+        self.believe(server, Some(said))
+    }
+
+    /// A server does not answer: the others need not wait for its word.
+    pub(crate) fn silent(&self, server: ServerId) {
+        self.believe(server, None);
+    }
+
+    fn believe(&self, server: ServerId, said: Option<Agreed>) -> Option<bool> {
+        let mut belief = lock(&self.belief);
+        let belongs = belief.heard(server.index(), said);
+        if self.agreed().as_ref().as_ref() != belief.agreed() {
+            self.agreed.store(Arc::new(belief.agreed().cloned()));
         }
+        belongs
     }
 
     fn part(&self, key: Key) -> MutexGuard<'_, Part> {
@@ -218,29 +224,6 @@ impl Part {
             (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::List { .. } | Kind::Fsinfo, _) => {}
         }
     }
-}
-
-/// The limits that hold for both.
-fn least(one: Option<FsinfoOk>, other: Option<FsinfoOk>) -> Option<FsinfoOk> {
-    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
-    Some(FsinfoOk {
-        rtmax: one.rtmax.min(other.rtmax),
-        rtpref: one.rtpref.min(other.rtpref),
-        rtmult: one.rtmult.max(other.rtmult),
-        wtmax: one.wtmax.min(other.wtmax),
-        wtpref: one.wtpref.min(other.wtpref),
-        wtmult: one.wtmult.max(other.wtmult),
-        dtpref: one.dtpref.min(other.dtpref),
-        maxfilesize: one.maxfilesize.min(other.maxfilesize),
-        time_delta: one.time_delta.max(other.time_delta),
-        properties: one.properties & other.properties,
-        attributes: one.attributes,
-    })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is counted and remembered, not promised: a thread that died did not leave it wrong.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Parts of the key space.

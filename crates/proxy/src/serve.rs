@@ -1,10 +1,12 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
+use crate::clerk;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Export};
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
 use crate::mountd::Mountd;
+use crate::pool::Pool;
 use crate::realm::Realm;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3};
@@ -30,14 +32,11 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        let [export] = config.exports() else {
-            return Err(io::Error::new(ErrorKind::Unsupported, "one export at a time, for now"));
-        };
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount });
-        let realm = Realm::new(Clock::new(), export.clone(), config.pool_of(export).clone());
-        let shared = Arc::new(Shared::new(realm, Mountd::new(mappings), config.limits()));
+        let (pools, exports) = realms(config);
+        let shared = Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits()));
         let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount };
         proxy.start_loops(config.threads())?;
         proxy.threads.extend(keeper::start(&proxy.shared));
@@ -55,10 +54,10 @@ impl Proxy {
         if self.mount.is_empty() { &self.nfs } else { &self.mount }
     }
 
-    /// Waits until clients can be served: at least one server was admitted. False after `patience`.
+    /// Waits until clients can be served: every export has a server. False after `patience`.
     pub fn ready(&self, patience: Duration) -> bool {
         let start = Instant::now();
-        while self.shared.realm.agreed().is_none() {
+        while self.shared.exports.iter().any(|export| export.agreed().is_none()) {
             if start.elapsed() > patience {
                 return false;
             }
@@ -69,8 +68,17 @@ impl Proxy {
 
     /// Calls forwarded to each server so far, in the order of the configuration.
     pub fn dispatched(&self) -> Vec<u32> {
-        let servers = &self.shared.realm.servers;
-        servers.ids().map(|server| servers.dispatched(server)).collect()
+        let of_pool = |pool: &Arc<Pool>| pool.servers.ids().map(|server| pool.servers.dispatched(server)).collect();
+        self.shared.pools.iter().flat_map(|pool| -> Vec<u32> { of_pool(pool) }).collect()
+    }
+
+    /// Servers that answer but do not belong to their pool, and why.
+    pub fn foreign(&self) -> Vec<(String, String)> {
+        let of_pool = |pool: &Arc<Pool>| -> Vec<(String, String)> {
+            let why = |server| Some((pool.server(server).name.clone(), pool.foreign(server)?));
+            pool.servers.ids().filter_map(why).collect()
+        };
+        self.shared.pools.iter().flat_map(of_pool).collect()
     }
 
     fn start_loops(&mut self, count: usize) -> io::Result<()> {
@@ -82,8 +90,10 @@ impl Proxy {
             self.mailboxes.push(Mailbox { mail, waker, clients: Arc::new(AtomicUsize::new(0)) });
             parts.push((poll, received));
         }
+        let (desk, jobs) = clerk::desk();
         for (number, (poll, received)) in parts.into_iter().enumerate() {
-            let event_loop = Loop::new(number, Arc::clone(&self.shared), poll, received, self.mailboxes.clone());
+            let event_loop =
+                Loop::new(number, Arc::clone(&self.shared), poll, received, (self.mailboxes.clone(), desk.clone()));
             let run = move || {
                 let vital = Vital(number);
                 if let Err(error) = event_loop.run() {
@@ -94,6 +104,7 @@ impl Proxy {
             };
             self.threads.push(thread::Builder::new().name(format!("loop {number}")).spawn(run)?);
         }
+        self.threads.extend(clerk::start(&self.shared, &self.mailboxes, jobs));
         Ok(())
     }
 
@@ -119,6 +130,21 @@ impl Drop for Proxy {
             let _panicked = thread.join();
         }
     }
+}
+
+/// The pools, and the exports that they serve.
+fn realms(config: &Config) -> (Vec<Arc<Pool>>, Vec<Realm>) {
+    let (clock, mut first_link) = (Clock::new(), 0);
+    let mut pools = Vec::new();
+    for pool in config.pools() {
+        let pool = Arc::new(Pool::new(clock, pool.clone(), first_link));
+        first_link += pool.links();
+        pools.push(pool);
+    }
+    let export =
+        |(number, export): (usize, &Export)| Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]));
+    let exports = config.exports().iter().enumerate().map(export).collect();
+    (pools, exports)
 }
 
 /// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.

@@ -1,6 +1,7 @@
-//! What ties a call to one server: data that is written there and not committed, and a listing that was begun there.
+//! What ties a call to one server: data that is written there and not committed, a listing that was begun there, a change that it has
+//! perhaps executed.
 //!
-//! Bounded, and losing a tie is safe: a COMMIT that reaches another server answers with another verifier, so the client sends its
+//! Bounded, and losing one of the first two is safe: a COMMIT that reaches another server answers with another verifier, so the client sends its
 //! data again; a listing whose server is not known goes on at home, where listings begin.
 
 use midas_core::id::ServerId;
@@ -14,6 +15,8 @@ use std::collections::{HashMap, VecDeque};
 pub(crate) struct Ties {
     writes: Bounded,
     listings: Bounded,
+    /// Objects that a server which is gone has perhaps changed, and by how many calls. As many as there are such calls.
+    doubts: HashMap<Key, (ServerId, u32)>,
 }
 
 impl Ties {
@@ -22,6 +25,26 @@ impl Ties {
         let written = self.writes.find(now, object).map(|server| (server, Bound::Uncommitted));
         let listed = || self.listings.find(now, object).filter(|_| listing).map(|server| (server, Bound::Listing));
         written.or_else(listed)
+    }
+
+    /// A call that would change this object is perhaps executed at a server that is gone.
+    pub(crate) fn doubt(&mut self, object: Key, server: ServerId) {
+        self.doubts.entry(object).or_insert((server, 0)).1 += 1;
+    }
+
+    /// It is known what became of one such call.
+    pub(crate) fn resolved(&mut self, object: Key) {
+        if let Some((_, calls)) = self.doubts.get_mut(&object) {
+            *calls -= 1;
+            if *calls == 0 {
+                self.doubts.remove(&object);
+            }
+        }
+    }
+
+    /// Where further changes of this object must wait.
+    pub(crate) fn doubted(&self, object: Key) -> Option<(ServerId, Bound)> {
+        self.doubts.get(&object).map(|(server, _)| (*server, Bound::PerhapsExecuted))
     }
 
     /// Unstable data went to this server.
@@ -90,6 +113,17 @@ mod tests {
         assert!(ties.find(now, file, false).is_some());
         ties.committed(file, ServerId(2));
         assert_eq!(ties.find(now, file, false), None);
+    }
+
+    #[test]
+    fn a_change_that_was_perhaps_executed_makes_others_wait_until_all_of_them_are_known() {
+        let mut ties = Ties::default();
+        ties.doubt(Key(7), ServerId(1));
+        ties.doubt(Key(7), ServerId(1));
+        ties.resolved(Key(7));
+        assert_eq!(ties.doubted(Key(7)), Some((ServerId(1), Bound::PerhapsExecuted)));
+        ties.resolved(Key(7));
+        assert_eq!(ties.doubted(Key(7)), None);
     }
 
     #[test]

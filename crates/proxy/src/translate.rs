@@ -70,6 +70,29 @@ impl Meaning {
     }
 }
 
+/// The object that a call is about, and the second one of RENAME and LINK; none for NULL.
+pub(crate) fn handles<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, Option<FileHandle<'a>>)> {
+    Some(match call {
+        Call::Null => return None,
+        Call::Getattr { object }
+        | Call::Pathconf { object }
+        | Call::Access { object, .. }
+        | Call::Setattr { object, .. } => (*object, None),
+        Call::Readlink { symlink } => (*symlink, None),
+        Call::Fsstat { fsroot } | Call::Fsinfo { fsroot } => (*fsroot, None),
+        Call::Read { file, .. } | Call::Write { file, .. } | Call::Commit { file, .. } => (*file, None),
+        Call::Lookup { what } => (what.dir, None),
+        Call::Create { place, .. }
+        | Call::Mkdir { place, .. }
+        | Call::Symlink { place, .. }
+        | Call::Mknod { place, .. } => (place.dir, None),
+        Call::Remove { object } | Call::Rmdir { object } => (object.dir, None),
+        Call::Rename { from, to } => (from.dir, Some(to.dir)),
+        Call::Link { file, link } => (link.dir, Some(*file)),
+        Call::Readdir { dir, .. } | Call::Readdirplus { dir, .. } => (*dir, None),
+    })
+}
+
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
     let key = Key::of(handle.bytes());
     Meaning { op, place: key, object: key, movable, kind: Kind::Plain }

@@ -22,7 +22,7 @@ use crate::route::budget::Share;
 use crate::route::policy::Policy;
 use crate::servers::Servers;
 use crate::telemetry::ewma::Ewma;
-use crate::telemetry::recorder::{Recorder, SERVICE_TICKS};
+use crate::telemetry::recorder::Recorder;
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -164,7 +164,6 @@ pub struct Controller {
     targets: Option<(Targets, Origin)>,
     hysteresis: Hysteresis,
     tuner: Tuner,
-    ticks: u64,
     rng: Rng,
     events: VecDeque<Actuation>,
 }
@@ -202,7 +201,6 @@ impl Controller {
             targets: settings.targets.map(|targets| (targets, Origin::Given)),
             hysteresis: Hysteresis::new(Band::PAPER),
             tuner,
-            ticks: 0,
             rng: Rng::for_purpose(settings.seed, 0x6a69_7474_6572),
             events: VecDeque::with_capacity(EVENTS_MAX),
         }
@@ -228,8 +226,14 @@ impl Controller {
         self.events.drain(..)
     }
 
-    /// One fast tick.
+    /// One fast tick of a controller that has its recorder for itself.
     pub fn tick(&mut self, now: Time, servers: &Servers, recorder: &mut Recorder) {
+        self.look(now, servers, recorder);
+        recorder.rotate();
+    }
+
+    /// One fast tick. Several controllers may share servers and a recorder, whose owner then ends its slot once all have looked.
+    pub fn look(&mut self, now: Time, servers: &Servers, recorder: &Recorder) {
         servers.tick_health(now);
         for server in servers.ids() {
             self.smooth_server(servers, recorder, server);
@@ -248,11 +252,6 @@ impl Controller {
         self.regulate(now, Tick { rate, rate_smooth, imbalance, latencies, rtt });
         self.jitter(servers.rtt());
         self.tune(now, servers, recorder);
-        recorder.rotate_latency();
-        self.ticks += 1;
-        if self.ticks.is_multiple_of(SERVICE_TICKS) {
-            recorder.rotate_service();
-        }
     }
 
     fn smooth_server(&mut self, servers: &Servers, recorder: &Recorder, server: ServerId) {

@@ -19,6 +19,7 @@ pub struct Recorder {
     /// Service times over all servers.
     service: Window,
     ended: u64,
+    ticks: u64,
     ahead: Ahead,
 }
 
@@ -59,7 +60,14 @@ impl Recorder {
     /// A recorder for that many servers.
     pub fn new(servers: usize) -> Self {
         let servers = (0..servers).map(|_| Record::default()).collect();
-        Self { servers, pool: Window::default(), service: Window::default(), ended: 0, ahead: Ahead::default() }
+        Self {
+            servers,
+            pool: Window::default(),
+            service: Window::default(),
+            ended: 0,
+            ticks: 0,
+            ahead: Ahead::default(),
+        }
     }
 
     /// Takes a call that ended well. What failed tells nothing about speed and must not come here.
@@ -130,14 +138,17 @@ impl Recorder {
         }
     }
 
-    /// Ends a latency slot: every fast tick.
-    pub fn rotate_latency(&mut self) {
+    /// A fast tick is over: ends a latency slot, and a service slot every [`SERVICE_TICKS`] of them.
+    pub fn rotate(&mut self) {
         self.servers.iter_mut().for_each(|record| record.latency.rotate());
         self.pool.rotate();
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(SERVICE_TICKS) {
+            self.rotate_service();
+        }
     }
 
-    /// Ends a service slot: every [`SERVICE_TICKS`] fast ticks.
-    pub fn rotate_service(&mut self) {
+    fn rotate_service(&mut self) {
         for record in &mut self.servers {
             record.service.rotate();
             record.other.rotate();

@@ -1,0 +1,154 @@
+//! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
+
+use crate::dispatch;
+use crate::event::{Asker, Client, Mail, Mailbox, Shared};
+use crate::link::Flight;
+use crate::realm::End;
+use crate::translate::Kind;
+use crate::verifier::composed;
+use midas_net::{Buffers, Known, Purse};
+use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow};
+use midas_nfs::{record, rpc};
+use slab::Slab;
+use std::time::Instant;
+
+/// What relaying a reply needs of the loop.
+pub(crate) struct Relay<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) clients: &'a mut Slab<Client>,
+    pub(crate) buffers: &'a mut Buffers,
+    pub(crate) others: &'a [Mailbox],
+    pub(crate) number: usize,
+    pub(crate) touched: &'a mut Vec<usize>,
+    pub(crate) purse: &'a mut Purse,
+}
+
+/// Who waits for a call's results.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) asker: Asker,
+    /// The client's number for the call.
+    pub(crate) xid: u32,
+    pub(crate) procedure: Procedure,
+    pub(crate) known: Option<Known>,
+    /// Bytes that it holds.
+    pub(crate) cost: usize,
+}
+
+impl Relay<'_> {
+    /// A server answered.
+    pub(crate) fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
+        let Flight { waits, owner, realm, sent, .. } = flight;
+        let kind = sent.meaning.kind;
+        let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
+        let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
+        let mut changed = None;
+        let mut unstable = false;
+        if let (Some(0), Some(results)) = (status, results) {
+            (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
+            self.shared.whose.learn_from(owner, waits.procedure, results);
+        }
+        let end = match status.map(Nfsstat3) {
+            Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
+            Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
+            // A refusal is about the call, not about the server.
+            None => End::Answered { ok: false, unstable },
+        };
+        self.shared.exports[realm].settle(now, sent, end);
+        match (&changed, results) {
+            (Some(results), _) => self.results(waits, results),
+            (None, results) => {
+                let asker = self.newest(&waits, results);
+                self.give(asker, waits.cost, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
+            }
+        }
+    }
+
+    /// Gives a call its results.
+    pub(crate) fn results(&mut self, waits: Waits, results: &[u8]) {
+        let asker = self.newest(&waits, Some(results));
+        let mut whole = Vec::new();
+        dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
+        self.give(asker, waits.cost, &[&whole]);
+    }
+
+    /// Who asked last; results that may be asked for again are kept.
+    fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
+        let newest = waits.known.and_then(|known| {
+            let mut replays = self.shared.replays(waits.xid);
+            // WRITE and COMMIT are recognised only while they run.
+            match results.filter(|_| !waits.procedure.idempotent()) {
+                Some(results) => replays.finish(&known, results),
+                None => replays.forget(&known),
+            }
+        });
+        newest.unwrap_or(waits.asker)
+    }
+
+    /// Results that are ours to change, and whether what was written may be lost by a crash.
+    fn changed(
+        &self,
+        server: &str,
+        realm: usize,
+        procedure: Procedure,
+        kind: Kind,
+        results: &[u8],
+    ) -> (Option<Vec<u8>>, bool) {
+        if matches!(kind, Kind::Plain | Kind::List { .. }) {
+            return (None, false);
+        }
+        let mut out = Vec::new();
+        match (kind, Reply::decode(procedure, results)) {
+            (Kind::Write { .. }, Ok(Reply::Write(Ok(mut ok)))) => {
+                ok.verf = composed(server, ok.verf);
+                Reply::Write(Ok(ok)).encode(&mut out);
+                (Some(out), ok.committed == StableHow::Unstable)
+            }
+            (Kind::Commit { .. }, Ok(Reply::Commit(Ok(mut ok)))) => {
+                ok.verf = composed(server, ok.verf);
+                Reply::Commit(Ok(ok)).encode(&mut out);
+                (Some(out), false)
+            }
+            (Kind::Fsinfo, Ok(Reply::Fsinfo(Ok(ok)))) => {
+                Reply::Fsinfo(Ok(self.common(realm, &ok))).encode(&mut out);
+                (Some(out), false)
+            }
+            _ => (None, false),
+        }
+    }
+
+    /// The limits that hold wherever a call goes.
+    fn common(&self, realm: usize, own: &FsinfoOk) -> FsinfoOk {
+        let agreed = self.shared.exports[realm].agreed();
+        let limits = agreed.as_ref().as_ref().and_then(|agreed| agreed.limits).unwrap_or(*own);
+        let most = self.shared.limits.record.saturating_sub(OVERHEAD) as u32;
+        FsinfoOk {
+            attributes: own.attributes,
+            rtmax: limits.rtmax.min(most),
+            rtpref: limits.rtpref.min(most),
+            wtmax: limits.wtmax.min(most),
+            wtpref: limits.wtpref.min(most),
+            ..limits
+        }
+    }
+
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+        self.purse.earn(cost);
+        if asker.event_loop != self.number {
+            self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
+            return;
+        }
+        let Some(client) = self.clients.get_mut(asker.slot).filter(|client| client.origin.asker == asker) else {
+            return;
+        };
+        client.answered(cost);
+        let out = client.connection.output(self.buffers);
+        for part in parts {
+            out.extend_from_slice(part);
+        }
+        self.touched.push(asker.slot);
+    }
+}
+
+/// Room for headers in a record that carries data.
+const OVERHEAD: usize = 4096;

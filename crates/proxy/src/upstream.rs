@@ -1,0 +1,352 @@
+//! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
+//! and settled elsewhere when it does not come back.
+
+use crate::clerk::{About, Job};
+use crate::clock::duration;
+use crate::dispatch::Forward;
+use crate::event::{Asker, Loop, Shared};
+use crate::link::{Flight, Link, State};
+use crate::realm::End;
+use crate::relay::{Relay, Waits};
+use crate::verify::{Doubt, Verdict};
+use midas_core::health::Health;
+use midas_core::id::ServerId;
+use midas_net::{Buffers, Flow, Go};
+use mio::event::Event;
+use std::time::{Duration, Instant};
+
+/// A call that waits for a server that may serve it.
+pub(crate) struct Held {
+    errand: Errand,
+    record: Vec<u8>,
+    /// The server that it may only go to, if it waits for that.
+    bound: Option<ServerId>,
+    /// Whether others wait until it is known whether this was executed.
+    doubtful: bool,
+}
+
+/// A call that looks for its server.
+#[derive(Clone, Copy)]
+struct Errand {
+    asker: Asker,
+    forward: Forward,
+    since: Instant,
+    /// A server that it waited for in vain.
+    forsaken: Option<ServerId>,
+}
+
+/// Sends a new call, or gives it back to be held.
+pub(crate) fn begin(
+    now: Instant,
+    shared: &Shared,
+    links: &mut [Link],
+    buffers: &mut Buffers,
+    (asker, forward): (Asker, Forward),
+    record: &[u8],
+) -> Option<Box<Held>> {
+    let errand = Errand { asker, forward, since: now, forsaken: None };
+    let bound = errand.send(now, shared, links, buffers, record).err()?;
+    Some(Box::new(Held { errand, record: record.to_vec(), bound, doubtful: false }))
+}
+
+impl Errand {
+    /// Routes a call and puts it on its link. If it must wait, the error is the one server that it waits for, if there is such.
+    fn send(
+        self,
+        now: Instant,
+        shared: &Shared,
+        links: &mut [Link],
+        buffers: &mut Buffers,
+        record: &[u8],
+    ) -> Result<(), Option<ServerId>> {
+        let Self { asker, forward: Forward { xid, procedure, meaning, known, realm, owner, cost }, since, forsaken } =
+            self;
+        let export = &shared.exports[realm];
+        let sent = export.send(now, meaning, forsaken).map_err(|(_, bound)| bound)?;
+        let server = sent.ticket.route.to;
+        let pool = &export.pool;
+        let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
+        let most = pool.config.in_flight_max;
+        let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
+        let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
+            export.take_back(now, sent);
+            return Err(None);
+        };
+        let waits = Waits { asker, xid, procedure, known, cost };
+        link.take(
+            Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false },
+            record,
+            buffers,
+        );
+        Ok(())
+    }
+}
+
+impl Loop {
+    pub(crate) fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if !link.connected(now, &mut self.buffers) {
+            if matches!(link.state, State::Down) {
+                self.lost(now, index);
+            }
+            return;
+        }
+        if !link.doubts.is_empty() {
+            self.ask_back(now, index);
+        }
+        if event.is_readable() || event.is_read_closed() {
+            self.read_link(now, index, event.is_read_closed());
+        }
+    }
+
+    /// Reads replies until the server has no more for now; to the end, if it will send no more.
+    fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
+        loop {
+            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
+            let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
+            let name = &shared.pools[*pool].server(*server).name;
+            let flow = connection.receive(scratch, |reply, _| {
+                let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
+                if let Some(flight) = xid.and_then(|xid| flights.remove(xid)) {
+                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
+                    relay.reply(now, name, flight, reply);
+                }
+                Go::Continue(())
+            });
+            match flow {
+                Ok(Flow::More) => {}
+                Ok(Flow::Drained) if closed => {}
+                Ok(Flow::Drained | Flow::Waiting) => break,
+                Err(_) => {
+                    links[index].failed(now);
+                    self.lost(now, index);
+                    break;
+                }
+            }
+        }
+        self.flush_touched();
+        // A place is free: whoever waits for one need not wait for the tick.
+        if !self.held.is_empty() {
+            self.send_held(now);
+        }
+    }
+
+    pub(crate) fn flush_links(&mut self, now: Instant) {
+        for index in 0..self.links.len() {
+            let link = &mut self.links[index];
+            let State::Up(connection) = &mut link.state else { continue };
+            if connection.unsent() > 0 && connection.flush(&mut self.buffers).is_err() {
+                link.failed(now);
+                self.lost(now, index);
+            }
+        }
+    }
+
+    /// A server's connection is gone: it leaves the feasible set at once, and what may move is sent elsewhere. What may not waits, and
+    /// so does what else would change the same name.
+    fn lost(&mut self, now: Instant, index: usize) {
+        let Link { pool, server, flights, .. } = &mut self.links[index];
+        self.shared.pools[*pool].down(now, *server);
+        let xids: Vec<u32> = flights.xids().collect();
+        for xid in xids {
+            let Some((flight, _)) = flights.get_mut(xid) else { continue };
+            if flight.left && !flight.sent.meaning.movable {
+                self.shared.exports[flight.realm].doubt(&mut flight.sent);
+            }
+        }
+        self.move_away(now, index, Duration::ZERO);
+    }
+
+    /// Looks after every link: reconnects, calls that wait for too long.
+    pub(crate) fn tend_links(&mut self, now: Instant) {
+        for index in 0..self.links.len() {
+            let Link { pool, server, .. } = self.links[index];
+            let pool = &self.shared.pools[pool];
+            let (health, config) = (pool.servers.health(server), &pool.config);
+            let open = matches!(health, Health::Up | Health::Probation | Health::Failing | Health::Drained);
+            let patience = if open { duration(config.call_timeout) } else { MOVE_AFTER };
+            let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
+            self.links[index].tend(now, self.poll.registry());
+            if matches!(self.links[index].state, State::Up(_)) && !self.links[index].doubts.is_empty() {
+                self.ask_back(now, index);
+            }
+            if self.links[index].flights.len() > 0 {
+                self.move_away(now, index, patience);
+                self.links[index].repeat(now, REPEAT, &mut self.buffers);
+            }
+            if !open && self.links[index].flights.len() > 0 {
+                self.give_up(now, index, give_up);
+            }
+        }
+    }
+
+    /// Calls that may move and have waited for so long go elsewhere.
+    fn move_away(&mut self, now: Instant, index: usize, waited: Duration) {
+        let movable = |flight: &Flight| {
+            let may = flight.sent.meaning.movable || !flight.left;
+            may && now.saturating_duration_since(flight.sent_at) >= waited
+        };
+        for xid in self.links[index].chosen(movable) {
+            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
+            let call = self.recalled(now, flight, record);
+            self.held.push_back(Box::new(call));
+        }
+        self.send_held(now);
+    }
+
+    /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
+    fn give_up(&mut self, now: Instant, index: usize, waited: Duration) {
+        let given_up = |flight: &Flight| now.saturating_duration_since(flight.since) >= waited;
+        let server = self.links[index].server;
+        for xid in self.links[index].chosen(given_up) {
+            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
+            let mut call = Box::new(self.recalled(now, flight, record));
+            call.errand.forsaken = Some(server);
+            match call.errand.forward.procedure.idempotent() {
+                // It may be executed again: a COMMIT shows another verifier elsewhere.
+                true => {
+                    self.resolved(&mut call);
+                    self.held.push_back(call);
+                }
+                false => self.find_out(now, call, server),
+            }
+        }
+        self.send_held(now);
+    }
+
+    /// Asks another server whether a call was executed.
+    fn find_out(&mut self, now: Instant, call: Box<Held>, server: ServerId) {
+        let pool = &self.shared.exports[call.errand.forward.realm].pool;
+        let Some(witness) = pool.some_open(server.index() + 1).filter(|witness| *witness != server) else {
+            self.held.push_back(call);
+            return;
+        };
+        let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
+        let (record, age) = (call.record.clone(), now.saturating_duration_since(since));
+        let doubt = Doubt { realm, witness, procedure, record, age };
+        let number = self.doubted.insert(call);
+        let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
+        if self.desk.give(job).is_err() {
+            // Too many at once: it is asked at the next tick.
+            let call = self.doubted.remove(number);
+            self.held.push_back(call);
+        }
+    }
+
+    /// A server is back without its memory: it is asked itself what it has executed.
+    fn ask_back(&mut self, now: Instant, index: usize) {
+        let link = &mut self.links[index];
+        let witness = link.server;
+        for xid in std::mem::take(&mut link.doubts) {
+            let Some((flight, record)) = link.flights.get_mut(xid).filter(|(flight, _)| !flight.asked) else {
+                continue;
+            };
+            let (realm, procedure) = (flight.realm, flight.waits.procedure);
+            let (record, age) = (record.to_vec(), now.saturating_duration_since(flight.since));
+            let about = About::Waiting { link: index, xid };
+            let doubt = Doubt { realm, witness, procedure, record, age };
+            flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
+            if !flight.asked {
+                link.doubts.push(xid);
+            }
+        }
+    }
+
+    /// It was found out whether a server that is back has executed a call before.
+    pub(crate) fn remembered(&mut self, now: Instant, index: usize, xid: u32, verdict: Verdict) {
+        let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
+        flight.asked = false;
+        match verdict {
+            Verdict::Answer(results) => {
+                let Some(flight) = self.links[index].flights.remove(xid) else { return };
+                let Flight { waits, owner, realm, sent, .. } = flight;
+                self.shared.whose.learn_from(owner, waits.procedure, &results);
+                self.shared.exports[realm].settle(now, sent, End::Lost);
+                self.relay().results(waits, &results);
+                self.flush_touched();
+            }
+            Verdict::Send => self.links[index].send(xid, &mut self.buffers),
+            Verdict::Unknown => self.links[index].doubts.push(xid),
+        }
+    }
+
+    /// It was found out whether a call was executed.
+    pub(crate) fn verified(&mut self, now: Instant, number: usize, verdict: Verdict) {
+        let Some(mut call) = self.doubted.try_remove(number) else { return };
+        match verdict {
+            Verdict::Answer(results) => {
+                self.resolved(&mut call);
+                let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
+                self.shared.whose.learn_from(owner, procedure, &results);
+                self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+                self.flush_touched();
+            }
+            Verdict::Send => {
+                self.resolved(&mut call);
+                self.held.push_back(call);
+                self.send_held(now);
+            }
+            Verdict::Unknown => self.held.push_back(call),
+        }
+    }
+
+    /// Others need not wait any longer.
+    fn resolved(&self, call: &mut Held) {
+        if std::mem::take(&mut call.doubtful) {
+            self.shared.exports[call.errand.forward.realm].resolved(&call.errand.forward.meaning);
+        }
+    }
+
+    /// A call that will get no answer from its server.
+    fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>) -> Held {
+        let Flight { waits: Waits { asker, xid, procedure, known, cost }, owner, realm, mut sent, since, left, .. } =
+            flight;
+        let meaning = sent.meaning;
+        let doubtful = std::mem::take(&mut sent.doubtful);
+        match left {
+            true => self.shared.exports[realm].settle(now, sent, End::Lost),
+            false => self.shared.exports[realm].take_back(now, sent),
+        }
+        let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
+        Held { errand: Errand { asker, forward, since, forsaken: None }, record, bound: None, doubtful }
+    }
+
+    /// Tries every call that is held once.
+    pub(crate) fn send_held(&mut self, now: Instant) {
+        for _ in 0..self.held.len() {
+            let Some(mut call) = self.held.pop_front() else { return };
+            // A read that nobody waits for any more need not be asked.
+            if call.errand.forward.meaning.movable && self.slot_of(call.errand.asker).is_none() {
+                self.purse.earn(call.errand.forward.cost);
+                continue;
+            }
+            if let (true, Some(server)) = (call.doubtful, call.errand.forsaken) {
+                self.find_out(now, call, server);
+                continue;
+            }
+            self.forsake(now, &mut call);
+            let Self { shared, links, buffers, .. } = self;
+            if let Err(bound) = call.errand.send(now, shared, links, buffers, &call.record) {
+                call.bound = bound;
+                self.held.push_back(call);
+            }
+        }
+    }
+
+    /// A server that is closed and was waited for long enough binds this call no longer.
+    fn forsake(&self, now: Instant, call: &mut Held) {
+        let Some(server) = call.bound else { return };
+        let pool = &self.shared.exports[call.errand.forward.realm].pool;
+        let waited = now.saturating_duration_since(call.errand.since);
+        if !pool.open(server) && waited >= duration(pool.config.failover_after).mul_f64(GIVE_UP) {
+            call.errand.forsaken = Some(server);
+        }
+    }
+}
+
+/// Calls that may move leave a server that is down after so long.
+const MOVE_AFTER: Duration = Duration::from_millis(20);
+/// A call without an answer is sent again on its connection after so long, as clients do.
+const REPEAT: Duration = Duration::from_secs(60);
+/// The part of `failover_after` that a call waits: the rest is for finding out, and for another server's answer.
+const GIVE_UP: f64 = 0.75;

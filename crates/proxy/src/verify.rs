@@ -1,0 +1,234 @@
+//! Whether a call that changes something was executed by a server that no longer answers (nfs3.md, C3 and L).
+//!
+//! Another server of the pool, or the same one when it is back without its memory, is asked for what the call would have left behind. If it is there, the call is answered as its server
+//! would have; if it is not, the call may be sent. In doubt the answer is what a client without a proxy would get when it sends the
+//! call again to a server that has lost its memory: an error, never a second success.
+
+use crate::clock::duration;
+use crate::pool::Pool;
+use midas_core::id::ServerId;
+use midas_net::{Caller, Client, ClientError};
+use midas_nfs::nfs3::{
+    Call, CreateHow, CreateOk, DirOp, Failed, Fattr3, FileHandle, Ftype3, LinkDone, MknodData, Nfsstat3, Nfstime3,
+    Procedure, RenameDone, Reply, Sattr3, SetTime, WccData,
+};
+use midas_nfs::rpc::{self, Credential};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A call that was perhaps executed.
+pub(crate) struct Doubt {
+    pub(crate) realm: usize,
+    /// Who is asked.
+    pub(crate) witness: ServerId,
+    pub(crate) procedure: Procedure,
+    pub(crate) record: Vec<u8>,
+    /// How long ago it was first sent.
+    pub(crate) age: Duration,
+}
+
+/// What is to be done with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// These are its results.
+    Answer(Vec<u8>),
+    /// It was not executed, or may be executed again.
+    Send,
+    /// Nobody could be asked.
+    Unknown,
+}
+
+/// Asks its witness.
+pub(crate) fn look(pool: &Pool, doubt: &Doubt) -> Verdict {
+    ask(pool, doubt).unwrap_or(Verdict::Unknown)
+}
+
+fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
+    let call = rpc::Call::decode(&doubt.record).ok()?;
+    let caller = match Credential::decode(&call.credential) {
+        Ok(Credential::Sys(sys)) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
+        Ok(Credential::None) | Err(_) => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
+    };
+    let arguments = Call::decode(doubt.procedure, call.args).ok()?;
+    let nfs = Client::connect(pool.server(doubt.witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
+    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid };
+    match witness.look(&arguments) {
+        Ok(verdict) => Some(verdict),
+        // Where nothing can be found nothing can be done: the call gets its own error there.
+        Err(ClientError::Status(_)) => Some(Verdict::Send),
+        Err(_) => None,
+    }
+}
+
+/// The server that is asked, and what it is asked about.
+struct Witness {
+    nfs: Client,
+    age: Duration,
+    uid: u32,
+}
+
+/// An object that a name leads to.
+struct Object {
+    handle: Vec<u8>,
+    attributes: Option<Fattr3>,
+}
+
+const NOTHING: WccData = WccData { before: None, after: None };
+
+impl Witness {
+    fn look(&mut self, call: &Call<'_>) -> Result<Verdict, ClientError> {
+        match call {
+            Call::Setattr { object, new_attributes, .. } => self.setattr(*object, new_attributes),
+            Call::Create { place, how: CreateHow::Unchecked(wanted) } => {
+                // What was there before keeps its mode, at some servers.
+                let size = Sattr3 { size: wanted.size, ..Sattr3::default() };
+                let made = self.find(place)?.filter(|made| self.is(made, Ftype3::Reg, &size));
+                Ok(made.map_or(Verdict::Send, |made| answer(&Reply::Create(Ok(made.created())))))
+            }
+            Call::Create { place, how: CreateHow::Guarded(wanted) } => {
+                self.made(Procedure::Create, place, Ftype3::Reg, wanted, |made| Reply::Create(made))
+            }
+            Call::Mkdir { place, attributes } => {
+                self.made(Procedure::Mkdir, place, Ftype3::Dir, attributes, |made| Reply::Mkdir(made))
+            }
+            Call::Symlink { place, attributes, .. } => {
+                self.made(Procedure::Symlink, place, Ftype3::Lnk, attributes, |made| Reply::Symlink(made))
+            }
+            Call::Mknod { place, what } => {
+                let (ftype, wanted) = match what {
+                    MknodData::Blk(wanted, _) => (Ftype3::Blk, wanted),
+                    MknodData::Chr(wanted, _) => (Ftype3::Chr, wanted),
+                    MknodData::Sock(wanted) => (Ftype3::Sock, wanted),
+                    MknodData::Fifo(wanted) => (Ftype3::Fifo, wanted),
+                    MknodData::Other(_) => return Ok(Verdict::Send),
+                };
+                self.made(Procedure::Mknod, place, ftype, wanted, |made| Reply::Mknod(made))
+            }
+            Call::Remove { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Remove(Ok(NOTHING))))),
+            Call::Rmdir { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Rmdir(Ok(NOTHING))))),
+            Call::Rename { from, to } => match (self.find(from)?, self.find(to)?) {
+                (Some(_), _) => Ok(Verdict::Send),
+                (None, Some(_)) => Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING })))),
+                (None, None) => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
+            },
+            Call::Link { file, link } => self.link(*file, link),
+            // The verifier of an exclusive CREATE tells the server whether it was this very call; what is written again is the same; a
+            // COMMIT elsewhere shows another verifier; the rest only reads.
+            Call::Create { how: CreateHow::Exclusive(_), .. }
+            | Call::Write { .. }
+            | Call::Commit { .. }
+            | Call::Null
+            | Call::Getattr { .. }
+            | Call::Lookup { .. }
+            | Call::Access { .. }
+            | Call::Readlink { .. }
+            | Call::Read { .. }
+            | Call::Readdir { .. }
+            | Call::Readdirplus { .. }
+            | Call::Fsstat { .. }
+            | Call::Fsinfo { .. }
+            | Call::Pathconf { .. } => Ok(Verdict::Send),
+        }
+    }
+
+    fn setattr(&mut self, object: FileHandle<'_>, wanted: &Sattr3) -> Result<Verdict, ClientError> {
+        let now = self.attributes(object)?.filter(|now| self.shows(now, wanted));
+        Ok(now.map_or(Verdict::Send, |now| answer(&Reply::Setattr(Ok(WccData { before: None, after: Some(now) })))))
+    }
+
+    /// A call that makes something new, which must not be there before.
+    fn made(
+        &mut self,
+        procedure: Procedure,
+        place: &DirOp<'_>,
+        ftype: Ftype3,
+        wanted: &Sattr3,
+        reply: impl for<'r> FnOnce(Result<CreateOk<'r>, Failed<WccData>>) -> Reply<'r>,
+    ) -> Result<Verdict, ClientError> {
+        Ok(match self.find(place)? {
+            None => Verdict::Send,
+            Some(made) if self.is(&made, ftype, wanted) && self.is_ours(&made) => answer(&reply(Ok(made.created()))),
+            Some(_) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
+        })
+    }
+
+    /// Whether the caller owns it and it was made since the call was first sent.
+    fn is_ours(&self, made: &Object) -> bool {
+        made.attributes.as_ref().is_some_and(|of| of.uid == self.uid && self.recent(of.ctime))
+    }
+
+    /// Whether this was since the call was first sent. Clocks differ: by more than the slack, it is taken for something else.
+    fn recent(&self, at: Nfstime3) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = Duration::new(u64::from(at.seconds), at.nseconds);
+        at + self.age + SLACK >= now && at <= now + SLACK
+    }
+
+    fn is(&self, object: &Object, ftype: Ftype3, wanted: &Sattr3) -> bool {
+        object.attributes.as_ref().is_some_and(|of| of.ftype == ftype && self.shows(of, wanted))
+    }
+
+    /// Whether what a call wanted to set is set. A mode's higher bits may be the server's to drop.
+    fn shows(&self, of: &Fattr3, wanted: &Sattr3) -> bool {
+        let time = |wanted: SetTime, is| match wanted {
+            SetTime::Client(time) => time == is,
+            SetTime::Server => self.recent(is),
+            SetTime::Keep => true,
+        };
+        wanted.mode.is_none_or(|mode| mode & PERMISSIONS == of.mode & PERMISSIONS)
+            && wanted.uid.is_none_or(|uid| uid == of.uid)
+            && wanted.gid.is_none_or(|gid| gid == of.gid)
+            && wanted.size.is_none_or(|size| size == of.size)
+            && time(wanted.atime, of.atime)
+            && time(wanted.mtime, of.mtime)
+    }
+
+    /// None if the name is gone, so that the call was executed.
+    fn gone(&mut self, name: &DirOp<'_>) -> Result<Option<Verdict>, ClientError> {
+        Ok(self.find(name)?.map(|_| Verdict::Send))
+    }
+
+    fn link(&mut self, file: FileHandle<'_>, link: &DirOp<'_>) -> Result<Verdict, ClientError> {
+        let Some(found) = self.find(link)? else { return Ok(Verdict::Send) };
+        let of = self.attributes(file)?;
+        let same = found.handle == file.bytes()
+            || matches!((&of, &found.attributes), (Some(one), Some(other)) if one.fileid == other.fileid);
+        Ok(match same {
+            true => answer(&Reply::Link(Ok(LinkDone { attributes: of, dir: NOTHING }))),
+            false => answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)),
+        })
+    }
+
+    fn find(&mut self, what: &DirOp<'_>) -> Result<Option<Object>, ClientError> {
+        match self.nfs.nfs(&Call::Lookup { what: *what })? {
+            Reply::Lookup(Ok(found)) => {
+                Ok(Some(Object { handle: found.object.bytes().to_vec(), attributes: found.attributes }))
+            }
+            Reply::Lookup(Err(failed)) if failed.status == Nfsstat3::NOENT => Ok(None),
+            failed => Err(ClientError::Status(failed.status())),
+        }
+    }
+
+    fn attributes(&mut self, object: FileHandle<'_>) -> Result<Option<Fattr3>, ClientError> {
+        match self.nfs.nfs(&Call::Getattr { object })? {
+            Reply::Getattr(found) => Ok(found.ok()),
+            other => Err(ClientError::Status(other.status())),
+        }
+    }
+}
+
+impl Object {
+    fn created(&self) -> CreateOk<'_> {
+        CreateOk { object: FileHandle::new(&self.handle), attributes: self.attributes, dir: NOTHING }
+    }
+}
+
+fn answer(reply: &Reply<'_>) -> Verdict {
+    let mut results = Vec::new();
+    reply.encode(&mut results);
+    Verdict::Answer(results)
+}
+
+const PERMISSIONS: u32 = 0o777;
+/// By how much clocks may differ.
+const SLACK: Duration = Duration::from_secs(5);
+const NOBODY: u32 = 65534;

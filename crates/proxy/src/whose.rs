@@ -1,0 +1,119 @@
+//! Which export a handle belongs to. A handle does not say: it is learned from replies, and asked of the servers when a client
+//! brings one that nobody here has seen (it mounted before this proxy started).
+
+use crate::pool::lock;
+use midas_core::key::Key;
+use midas_nfs::nfs3::{Procedure, Reply};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// Whose a handle is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This export's.
+    Export(usize),
+    /// That of some export of this pool; which one cannot be told, so the strictest rules of all of them hold.
+    Pool(usize),
+}
+
+/// What is known of handles. Bounded: what was not seen for long is asked again.
+pub(crate) struct Whose {
+    /// Where there is only one export, every handle is its.
+    only: Option<Owner>,
+    parts: Box<[Mutex<Generations>]>,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: HashMap<Key, Owner>,
+    old: HashMap<Key, Owner>,
+}
+
+impl Whose {
+    pub(crate) fn new(exports: usize) -> Self {
+        let parts = if exports == 1 { 0 } else { PARTS };
+        let only = (exports == 1).then_some(Owner::Export(0));
+        Self { only, parts: (0..parts).map(|_| Mutex::default()).collect() }
+    }
+
+    pub(crate) fn of(&self, handle: Key) -> Option<Owner> {
+        self.only.or_else(|| lock(self.part(handle)).find(handle))
+    }
+
+    pub(crate) fn learn(&self, handle: Key, owner: Owner) {
+        if self.only.is_none() {
+            lock(self.part(handle)).insert(handle, owner);
+        }
+    }
+
+    /// Handles that a server gave to a call on an object of this owner are its too.
+    pub(crate) fn learn_from(&self, owner: Owner, procedure: Procedure, results: &[u8]) {
+        if self.only.is_some() {
+            return;
+        }
+        let learn = |handle: midas_nfs::nfs3::FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
+        match Reply::decode(procedure, results) {
+            Ok(Reply::Lookup(Ok(found))) => learn(found.object),
+            Ok(
+                Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
+            ) => {
+                made.object.into_iter().for_each(learn);
+            }
+            Ok(Reply::Readdirplus(Ok(page))) => {
+                page.entries().flatten().filter_map(|entry| entry.handle).for_each(learn);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn part(&self, handle: Key) -> &Mutex<Generations> {
+        &self.parts[(handle.0 % PARTS as u64) as usize]
+    }
+}
+
+impl Generations {
+    fn find(&mut self, handle: Key) -> Option<Owner> {
+        if let Some(owner) = self.young.get(&handle) {
+            return Some(*owner);
+        }
+        let owner = self.old.remove(&handle)?;
+        self.insert(handle, owner);
+        Some(owner)
+    }
+
+    fn insert(&mut self, handle: Key, owner: Owner) {
+        if self.young.len() >= YOUNG_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(handle, owner);
+    }
+}
+
+const PARTS: usize = 64;
+/// Handles of one generation in one part: a million in all, about 50 MB, and only where there are several exports.
+const YOUNG_MAX: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
+        assert_eq!(Whose::new(1).of(Key(7)), Some(Owner::Export(0)));
+        let whose = Whose::new(2);
+        assert_eq!(whose.of(Key(7)), None);
+        whose.learn(Key(7), Owner::Export(1));
+        assert_eq!(whose.of(Key(7)), Some(Owner::Export(1)));
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_is_forgotten() {
+        let mut generations = Generations::default();
+        for key in 0..10 * YOUNG_MAX as u64 {
+            generations.insert(Key(key), Owner::Pool(0));
+            assert_eq!(generations.find(Key(0)), Some(Owner::Pool(0)));
+        }
+        assert_eq!(generations.find(Key(1)), None);
+        assert!(generations.young.len() + generations.old.len() <= 2 * YOUNG_MAX);
+    }
+}
