@@ -170,6 +170,26 @@ fn a_server_that_does_not_let_write_is_named() {
 }
 
 #[test]
+fn a_server_that_wants_reserved_ports_is_told_so() {
+    let nfsd = Nfsd::start(&["--export", "/scratch"]);
+    // A proxy is one by default.
+    let proxy = Serve::with(&endpoints(&nfsd), |config| {
+        config.replace("insecure = true\n", "").replace("mount = \"127.0.0.1:0\"\n", "")
+    });
+    let examined = File::over(&[proxy.endpoint()], "0s").doctor("");
+    match rustix::process::geteuid().is_root() {
+        true => {
+            assert_eq!(examined.code, Some(0));
+            examined.tells("port", &["note", "1024 and above are refused", "CAP_NET_BIND_SERVICE"]);
+        }
+        false => {
+            assert_eq!(examined.code, Some(1));
+            examined.tells("export", &["change", "plain user"]);
+        }
+    }
+}
+
+#[test]
 fn an_export_that_is_not_there_and_a_file_that_is_wrong_are_told() {
     let nfsd = Nfsd::start(&["--servers", "1", "--export", "/other"]);
     let servers = [Endpoint { path: "/scratch".to_owned(), ..nfsd.endpoint(0) }];

@@ -40,7 +40,14 @@ pub(super) fn export(pool: &Pool, export: &Export, greetings: &[Greeting], surve
         match &survey.seen[number] {
             // Who does not answer at all has been told so.
             Err(Trouble::Silent(_)) if greetings[number].nfs.is_err() || greetings[number].mount.is_err() => {}
-            Err(trouble) => findings.push(self::trouble("export", &about, trouble)),
+            Err(trouble) => {
+                let mut finding = self::trouble("export", &about, trouble);
+                if finding.level == Level::Change && !rustix::process::geteuid().is_root() {
+                    finding.text +=
+                        ". It was asked by a plain user, from a port above 1023: perhaps it wants one below";
+                }
+                findings.push(finding);
+            }
             Ok(seen) => {
                 findings.push(ports(&about, &seen.ports));
                 findings.push(root_user(&about, seen, export.squash, survey));
@@ -288,3 +295,117 @@ fn clocks(pool: &Pool, about: &About, trial: &Trial) -> Option<Finding> {
 const FRESH: &str = "To see changes at once: NFS-Ganesha with Attr_Expiration_Time = 0 on every head; the kernel's server over an NFS mount with that mounted noac";
 /// More than a call takes, less than people notice.
 const CLOCKS_APART_S: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use midas_nfs::nfs3::{Fattr3, FsinfoOk, Ftype3, Nfstime3, Specdata3};
+    use midas_proxy::config::Config;
+    use midas_proxy::survey::{Object, Parity};
+
+    const FILE: &str = "[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\nstaleness = \"5s\"\n\
+                        [[export]]\npath = \"/x\"\npool = \"p\"\nclients = \"127.0.0.1\"\n";
+
+    fn seen(rtmax: u32) -> Seen {
+        let time = Nfstime3::default();
+        let attributes = Fattr3 {
+            ftype: Ftype3::Dir,
+            mode: 0o755,
+            nlink: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            rdev: Specdata3::default(),
+            fsid: 1,
+            fileid: 2,
+            atime: time,
+            mtime: time,
+            ctime: time,
+        };
+        let limits = FsinfoOk {
+            attributes: None,
+            rtmax,
+            rtpref: 0,
+            rtmult: 0,
+            wtmax: 0,
+            wtpref: 0,
+            wtmult: 0,
+            dtpref: 0,
+            maxfilesize: 0,
+            time_delta: time,
+            properties: 0,
+        };
+        let root = Object { handle: vec![1], fsid: 1, fileid: 2 };
+        let (ports, root_user) = (Ports::Any, RootUser::Kept);
+        Seen { root, attributes, limits: Some(limits), ports, root_user, writer: None }
+    }
+
+    fn survey(rtmax: [u32; 2], cookies: Cookies, trial: Option<Result<Trial, String>>) -> Survey {
+        let mut parity = Parity::default();
+        parity.members = vec![0, 1];
+        Survey { seen: rtmax.map(|rtmax| Ok(seen(rtmax))).into(), parity, cookies, trial, left_behind: None }
+    }
+
+    /// Changes through the first, seen by the second so late; and its clock so many seconds ahead.
+    fn trial(after: Option<Duration>, ahead: f64) -> Option<Result<Trial, String>> {
+        let staleness = Staleness { pairs: vec![Pair { from: 0, to: 1, after }] };
+        Some(Ok(Trial { staleness, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }))
+    }
+
+    #[test]
+    fn every_fact_has_its_words() {
+        let config = Config::parse(FILE).unwrap();
+        let portable = || Cookies::Portable { names: 9 };
+        let bound = Cookies::Bound { from: 0, to: 1, why: "it answers BAD_COOKIE".to_owned() };
+        let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
+        let cases = [
+            (survey([9, 9], portable(), None), "staleness", Level::Note, "needs --write; midas.toml says staleness 5s"),
+            (survey([9, 9], portable(), Some(Err("ROFS".to_owned()))), "staleness", Level::Note, "not measured: ROFS"),
+            (survey([9, 9], portable(), trial(seconds(0.0), 0.0)), "staleness", Level::Well, "at once"),
+            (
+                survey([9, 9], portable(), trial(seconds(4.5), 0.0)),
+                "staleness",
+                Level::Well,
+                "after 4.5s, within staleness 5s",
+            ),
+            (
+                survey([9, 9], portable(), trial(seconds(5.5), 0.0)),
+                "staleness",
+                Level::Change,
+                "127.0.0.1:1 was seen through 127.0.0.1:2",
+            ),
+            (
+                survey([9, 9], portable(), trial(None, 0.0)),
+                "staleness",
+                Level::Change,
+                "not seen through 127.0.0.1:2 within 65s",
+            ),
+            (survey([9, 9], portable(), trial(seconds(0.0), 0.9)), "clock", Level::Well, "agree"),
+            (
+                survey([9, 9], portable(), trial(seconds(0.0), 3.0)),
+                "clock",
+                Level::Change,
+                "127.0.0.1:1 gives times that are 3.0 s ahead",
+            ),
+            (survey([9, 9], bound, None), "cookies", Level::Note, "BAD_COOKIE"),
+            (survey([9, 8], portable(), None), "limits", Level::Note, "rtmax 9 and 8 at 127.0.0.1:2"),
+        ];
+        for (survey, topic, level, words) in cases {
+            let found = export(&config.pools()[0], &config.exports()[0], &[], &survey);
+            let of: Vec<&Finding> = found.iter().filter(|finding| finding.topic == topic).collect();
+            let [finding] = of.as_slice() else { panic!("{topic} {words}: {found:?}") };
+            assert_eq!(finding.level, level, "{words}: {finding:?}");
+            assert!(finding.text.contains(words), "{words}: {finding:?}");
+        }
+    }
+
+    #[test]
+    fn the_staleness_to_set_is_a_second_more_than_was_measured() {
+        for (after, want) in [(Some(0.0), Some(0)), (Some(0.2), Some(2)), (Some(60.4), Some(62)), (None, None)] {
+            let trial = trial(after.map(Duration::from_secs_f64), 0.0);
+            assert_eq!(staleness_s(&survey([9, 9], Cookies::Unknown(String::new()), trial)), want, "{after:?}");
+        }
+        assert_eq!(staleness_s(&survey([9, 9], Cookies::Unknown(String::new()), None)), None);
+    }
+}
