@@ -297,7 +297,7 @@ fn what_init_prints_is_checked_and_served() {
     }
     let checked = File::new(&text).check();
     assert!(checked.status.success(), "{checked:?}");
-    let proxy = Serve::from(&on_free_ports(&text));
+    let proxy = Serve::of(&on_free_ports(&text));
     assert_eq!(names(&proxy.endpoint()), Vec::<String>::new());
 }
 
@@ -330,7 +330,7 @@ fn init_over_real_servers_leaves_out_who_does_not_answer() {
         text.contains("staleness = \"0s\"") && text.contains(&format!("mount_port = {}", heads[0].mount_port)),
         "{text}"
     );
-    let proxy = Serve::from(&on_free_ports(&text));
+    let proxy = Serve::of(&on_free_ports(&text));
     let endpoint = Endpoint { path: heads[0].path.clone(), ..proxy.endpoint() };
     assert_eq!(names(&endpoint), ["here"]);
     let nobody = format!("{}:{}", heads[0].address, midas_lab::free_port(heads[0].address));

@@ -348,9 +348,9 @@ mod tests {
     }
 
     /// Changes through the first, seen by the second so late; and its clock so many seconds ahead.
-    fn trial(after: Option<Duration>, ahead: f64) -> Option<Result<Trial, String>> {
+    fn trial(after: Option<Duration>, ahead: f64) -> Trial {
         let staleness = Staleness { pairs: vec![Pair { from: 0, to: 1, after }] };
-        Some(Ok(Trial { staleness, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }))
+        Trial { staleness, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }
     }
 
     #[test]
@@ -358,32 +358,33 @@ mod tests {
         let config = Config::parse(FILE).unwrap();
         let portable = || Cookies::Portable { names: 9 };
         let bound = Cookies::Bound { from: 0, to: 1, why: "it answers BAD_COOKIE".to_owned() };
+        let tried = |after, ahead| Some(Ok(trial(after, ahead)));
         let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
         let cases = [
             (survey([9, 9], portable(), None), "staleness", Level::Note, "needs --write; midas.toml says staleness 5s"),
             (survey([9, 9], portable(), Some(Err("ROFS".to_owned()))), "staleness", Level::Note, "not measured: ROFS"),
-            (survey([9, 9], portable(), trial(seconds(0.0), 0.0)), "staleness", Level::Well, "at once"),
+            (survey([9, 9], portable(), tried(seconds(0.0), 0.0)), "staleness", Level::Well, "at once"),
             (
-                survey([9, 9], portable(), trial(seconds(4.5), 0.0)),
+                survey([9, 9], portable(), tried(seconds(4.5), 0.0)),
                 "staleness",
                 Level::Well,
                 "after 4.5s, within staleness 5s",
             ),
             (
-                survey([9, 9], portable(), trial(seconds(5.5), 0.0)),
+                survey([9, 9], portable(), tried(seconds(5.5), 0.0)),
                 "staleness",
                 Level::Change,
                 "127.0.0.1:1 was seen through 127.0.0.1:2",
             ),
             (
-                survey([9, 9], portable(), trial(None, 0.0)),
+                survey([9, 9], portable(), tried(None, 0.0)),
                 "staleness",
                 Level::Change,
                 "not seen through 127.0.0.1:2 within 65s",
             ),
-            (survey([9, 9], portable(), trial(seconds(0.0), 0.9)), "clock", Level::Well, "agree"),
+            (survey([9, 9], portable(), tried(seconds(0.0), 0.9)), "clock", Level::Well, "agree"),
             (
-                survey([9, 9], portable(), trial(seconds(0.0), 3.0)),
+                survey([9, 9], portable(), tried(seconds(0.0), 3.0)),
                 "clock",
                 Level::Change,
                 "127.0.0.1:1 gives times that are 3.0 s ahead",
@@ -403,7 +404,7 @@ mod tests {
     #[test]
     fn the_staleness_to_set_is_a_second_more_than_was_measured() {
         for (after, want) in [(Some(0.0), Some(0)), (Some(0.2), Some(2)), (Some(60.4), Some(62)), (None, None)] {
-            let trial = trial(after.map(Duration::from_secs_f64), 0.0);
+            let trial = Some(Ok(trial(after.map(Duration::from_secs_f64), 0.0)));
             assert_eq!(staleness_s(&survey([9, 9], Cookies::Unknown(String::new()), trial)), want, "{after:?}");
         }
         assert_eq!(staleness_s(&survey([9, 9], Cookies::Unknown(String::new()), None)), None);
