@@ -211,16 +211,17 @@ fn cookies(pool: &Pool, about: &About, cookies: &Cookies) -> Finding {
 
 /// What only writing shows.
 fn written(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
-    let unknown = |why: &str| {
+    let unknown = |level: Level, why: &str| {
         let text = format!(
             "staleness and clocks were not measured: {why}; midas.toml says staleness {}",
             shown(duration(pool.staleness))
         );
-        vec![Finding::new(Level::Note, "staleness", about, text)]
+        vec![Finding::new(level, "staleness", about, text)]
     };
     match &survey.trial {
-        None => unknown("that needs --write"),
-        Some(Err(why)) => unknown(why),
+        None => unknown(Level::Note, "that needs --write"),
+        Some(Err(Trouble::Refused(why))) => unknown(Level::Note, why),
+        Some(Err(Trouble::Silent(why))) => unknown(Level::Unasked, why),
         Some(Ok(trial)) => {
             let worst = trial.staleness.worst().map(|worst| staleness(pool, about, worst));
             worst.into_iter().chain(clocks(pool, about, trial)).collect()
@@ -341,7 +342,7 @@ mod tests {
         Seen { root, attributes, limits: Some(limits), ports, root_user, writer: None }
     }
 
-    fn survey(rtmax: [u32; 2], cookies: Cookies, trial: Option<Result<Trial, String>>) -> Survey {
+    fn survey(rtmax: [u32; 2], cookies: Cookies, trial: Option<Result<Trial, Trouble>>) -> Survey {
         let mut parity = Parity::default();
         parity.members = vec![0, 1];
         Survey { seen: rtmax.map(|rtmax| Ok(seen(rtmax))).into(), parity, cookies, trial, left_behind: None }
@@ -359,10 +360,13 @@ mod tests {
         let portable = || Cookies::Portable { names: 9 };
         let bound = Cookies::Bound { from: 0, to: 1, why: "it answers BAD_COOKIE".to_owned() };
         let tried = |after, ahead| Some(Ok(trial(after, ahead)));
+        let refused = Some(Err(Trouble::Refused("ROFS".to_owned())));
+        let silent = Some(Err(Trouble::Silent("timed out".to_owned())));
         let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
         let cases = [
             (survey([9, 9], portable(), None), "staleness", Level::Note, "needs --write; midas.toml says staleness 5s"),
-            (survey([9, 9], portable(), Some(Err("ROFS".to_owned()))), "staleness", Level::Note, "not measured: ROFS"),
+            (survey([9, 9], portable(), refused), "staleness", Level::Note, "not measured: ROFS"),
+            (survey([9, 9], portable(), silent), "staleness", Level::Unasked, "not measured: timed out"),
             (survey([9, 9], portable(), tried(seconds(0.0), 0.0)), "staleness", Level::Well, "at once"),
             (
                 survey([9, 9], portable(), tried(seconds(4.5), 0.0)),

@@ -55,6 +55,10 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    fn interrupted() -> Self {
+        Self::Silent("interrupted".to_owned())
+    }
+
     fn of(what: &str, error: &ClientError) -> Self {
         match error {
             ClientError::Io(error) => Self::Silent(format!("{what}: {error}")),
@@ -83,7 +87,7 @@ pub struct Survey {
     /// Whether a listing may go on at another server.
     pub cookies: Cookies,
     /// What writing showed; none if it was not asked for.
-    pub trial: Option<Result<Trial, String>>,
+    pub trial: Option<Result<Trial, Trouble>>,
     /// What could not be removed.
     pub left_behind: Option<String>,
 }

@@ -4,6 +4,7 @@
 //! through its server: attributes, a name that is new, a name that is gone. The others are asked until they agree, all at once, so that
 //! the whole takes as long as the slowest.
 
+use super::Trouble;
 use super::crew::{Crew, FILE_MODE, Kind, mode};
 use super::seen::{getattr, handle, lookup};
 use midas_net::{Client, ClientError};
@@ -49,18 +50,18 @@ struct Scene<'a> {
 }
 
 /// Measures between the servers that have a directory and all others.
-pub(super) fn measure(crew: &mut Crew<'_>, places: &[(usize, Vec<u8>)]) -> Result<Staleness, String> {
+pub(super) fn measure(crew: &mut Crew<'_>, places: &[(usize, Vec<u8>)]) -> Result<Staleness, Trouble> {
     let mut found = Staleness::default();
     for round in 0..ROUNDS {
         let mut scenes = Vec::new();
         for (hand, dir) in places {
-            scenes.push(Scene::set(crew, round, *hand, dir).map_err(|error| format!("making files: {error}"))?);
+            scenes.push(Scene::set(crew, round, *hand, dir).map_err(|error| Trouble::of("making files", &error))?);
         }
         for scene in &scenes {
             scene.show(crew);
         }
         for scene in &mut scenes {
-            scene.change(crew).map_err(|error| format!("changing files: {error}"))?;
+            scene.change(crew).map_err(|error| Trouble::of("changing files", &error))?;
         }
         found.pairs = watch(crew, &scenes)?;
         if found.worst().is_some_and(|worst| worst.after != Some(Duration::ZERO)) {
@@ -112,7 +113,7 @@ impl<'a> Scene<'a> {
 }
 
 /// Asks until all agree or the bound is reached.
-fn watch(crew: &mut Crew<'_>, scenes: &[Scene<'_>]) -> Result<Vec<Pair>, String> {
+fn watch(crew: &mut Crew<'_>, scenes: &[Scene<'_>]) -> Result<Vec<Pair>, Trouble> {
     let others =
         |scene: usize| (0..crew.len()).filter(move |hand| *hand != scenes[scene].hand).map(move |to| (scene, to));
     let mut waiting: Vec<(usize, usize)> = (0..scenes.len()).flat_map(others).collect();
@@ -133,7 +134,7 @@ fn watch(crew: &mut Crew<'_>, scenes: &[Scene<'_>]) -> Result<Vec<Pair>, String>
             break;
         }
         if crew.stopped() {
-            return Err("interrupted".to_owned());
+            return Err(Trouble::interrupted());
         }
         thread::sleep(POLL);
     }

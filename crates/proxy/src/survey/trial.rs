@@ -1,6 +1,7 @@
 //! What only writing shows: cookies of a directory that is long enough, how soon changes are seen elsewhere, what servers' clocks say,
 //! who root becomes. All inside one scratch directory, which goes away with the crew's journal.
 
+use super::Trouble;
 use super::cookies::{self, Cookies};
 use super::crew::{Crew, Kind};
 use super::staleness::{self, Staleness};
@@ -24,20 +25,20 @@ pub struct Trial {
 }
 
 /// Everything in turn. The error is why nothing could be measured.
-pub(super) fn run(crew: &mut Crew<'_>) -> Result<(Trial, Cookies), String> {
+pub(super) fn run(crew: &mut Crew<'_>) -> Result<(Trial, Cookies), Trouble> {
     let name = format!("{PREFIX}{}-{:08x}", process::id(), RandomState::new().hash_one(0) as u32);
-    let mut why = "it is read-only, or only a user whom we do not know may write there".to_owned();
+    let mut why = Trouble::Refused("it is read-only, or only a user whom we do not know may write there".to_owned());
     for first in crew.writers() {
         let root = crew.root(first);
         match crew.make(first, &root, name.as_bytes(), Kind::Directory) {
             Ok((scratch, attributes)) => return inside(crew, first, &scratch, attributes.uid),
-            Err(error) => why = format!("MKDIR of {name}: {error}"),
+            Err(error) => why = Trouble::of(&format!("MKDIR of {name}"), &error),
         }
     }
     Err(why)
 }
 
-fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Result<(Trial, Cookies), String> {
+fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Result<(Trial, Cookies), Trouble> {
     let cookies = cookies_of(crew, first, scratch)?;
     let (mut places, mut clocks) = (Vec::new(), Vec::new());
     for hand in crew.writers() {
@@ -47,7 +48,7 @@ fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Resu
                 places.push((hand, place));
             }
             Err(ClientError::Status(_)) => {}
-            Err(error) => return Err(format!("making directories: {error}")),
+            Err(error) => return Err(Trouble::of("making directories", &error)),
         }
     }
     let staleness = staleness::measure(crew, &places)?;
@@ -57,15 +58,15 @@ fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Resu
 }
 
 /// Fills a directory that does not fit one page and judges by it.
-fn cookies_of(crew: &mut Crew<'_>, hand: usize, scratch: &[u8]) -> Result<Cookies, String> {
+fn cookies_of(crew: &mut Crew<'_>, hand: usize, scratch: &[u8]) -> Result<Cookies, Trouble> {
     if crew.len() < 2 {
         return Ok(cookies::judge(crew, &[]));
     }
-    let failed = |error| format!("making names: {error}");
+    let failed = |error| Trouble::of("making names", &error);
     let (names, _) = crew.make(hand, scratch, b"names", Kind::Directory).map_err(failed)?;
     for number in 0..NAMES {
         if crew.stopped() {
-            return Err("interrupted".to_owned());
+            return Err(Trouble::interrupted());
         }
         crew.make(hand, &names, format!("n{number:03}").as_bytes(), Kind::File).map_err(failed)?;
     }
