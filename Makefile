@@ -99,7 +99,11 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds) and th
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 
 .PHONY: demo
-demo: build ## Reproduce the paper's evaluation on a small setting
+demo: build ## See it work: a hot directory on four servers, static placement against MIDAS (under a minute)
+	$(MIDAS) demo
+
+.PHONY: demo-paper
+demo-paper: build ## Reproduce the paper's evaluation on a small setting
 	$(MIDAS) sim paper --quick --out out/paper
 
 # Builds nothing: whoever installs as root should not compile as root.
@@ -118,6 +122,10 @@ install: ## Install what `make build` made: binary, unit, user, example (PREFIX=
 uninstall: ## Remove what `make install` put there; configuration, state and user stay
 	rm -f $(addprefix $(DESTDIR),$(BINDIR)/midas $(EXAMPLE) $(SYSUSERS) $(UNIT) $(DOCDIR)/operating.md $(DOCDIR)/LICENSE)
 	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/midas
+
+.PHONY: live-vs-sim
+live-vs-sim: build ## Play the same calls on the wire and in the simulator and compare the queues (4 minutes)
+	$(MIDAS) sim live
 
 .PHONY: clean
 clean: ## Remove what was built, the tools, and the reports

@@ -13,10 +13,12 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 use support::{impossible, midas};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A proxy that answers MOUNT where it answers NFS.
+const NFS_ALONE: &str = "nfs = \"127.0.0.1:0\"";
 
 /// A configuration over these servers, in a directory of its own.
 struct File {
@@ -154,9 +156,8 @@ fn a_server_that_does_not_let_write_is_named() {
     let nfsd = Nfsd::start(&["--servers", "2", "--export", "/scratch"]);
     let mut servers = endpoints(&nfsd);
     // A proxy is a server too, and this one is read-only.
-    let read_only = Serve::with(&servers, |config| {
-        config.replace("access = \"rw\"", "access = \"ro\"").replace("mount = \"127.0.0.1:0\"\n", "")
-    });
+    let site = Site { listen: NFS_ALONE.to_owned(), ..Site::of(&servers) };
+    let read_only = Serve::of(&site.config().replace("access = \"rw\"", "access = \"ro\""));
     let Endpoint { address, nfs_port, mount_port, .. } = read_only.endpoint();
     assert_eq!(nfs_port, mount_port, "it answers MOUNT where it answers NFS");
     servers.push(Endpoint { address, nfs_port, mount_port, path: "/scratch".to_owned() });
@@ -173,9 +174,8 @@ fn a_server_that_does_not_let_write_is_named() {
 fn a_server_that_wants_reserved_ports_is_told_so() {
     let nfsd = Nfsd::start(&["--export", "/scratch"]);
     // A proxy is one by default.
-    let proxy = Serve::with(&endpoints(&nfsd), |config| {
-        config.replace("insecure = true\n", "").replace("mount = \"127.0.0.1:0\"\n", "")
-    });
+    let site = Site { listen: NFS_ALONE.to_owned(), insecure: false, ..Site::of(&endpoints(&nfsd)) };
+    let proxy = site.start();
     let examined = File::over(&[proxy.endpoint()], "0s").doctor("");
     match rustix::process::geteuid().is_root() {
         true => {
