@@ -84,8 +84,7 @@ fn call(
     let begin = record::begin(out);
     match call.program {
         mount::PROGRAM => {
-            let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(shared, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(shared, origin.client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }
@@ -275,4 +274,4 @@ const COPIES: usize = 2;
 const ANSWER: usize = 512;
 const ANSWER_MOST: u32 = 4 << 20;
 /// Ports below this one only root may use.
-const RESERVED_END: u16 = 1024;
+pub(crate) const RESERVED_END: u16 = 1024;

@@ -1,5 +1,6 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::config::Access;
 use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
@@ -8,7 +9,7 @@ use crate::realm::End;
 use crate::translate::Kind;
 use crate::verifier::composed;
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow};
+use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
 use slab::Slab;
 use std::time::Instant;
@@ -98,7 +99,8 @@ impl Relay<'_> {
         kind: Kind,
         results: &[u8],
     ) -> (Option<Vec<u8>>, bool) {
-        if matches!(kind, Kind::Plain | Kind::List { .. }) {
+        let narrowed = procedure == Procedure::Access && self.shared.exports[realm].rules().access == Access::ReadOnly;
+        if matches!(kind, Kind::Plain | Kind::List { .. }) && !narrowed {
             return (None, false);
         }
         let mut out = Vec::new();
@@ -115,6 +117,12 @@ impl Relay<'_> {
             }
             (Kind::Fsinfo, Ok(Reply::Fsinfo(Ok(ok)))) => {
                 Reply::Fsinfo(Ok(self.common(realm, &ok))).encode(&mut out);
+                (Some(out), false)
+            }
+            // A client that may change nothing is told so when it asks, not when it tries.
+            (Kind::Plain, Ok(Reply::Access(Ok(mut ok)))) => {
+                ok.access &= access::READ | access::LOOKUP | access::EXECUTE;
+                Reply::Access(Ok(ok)).encode(&mut out);
                 (Some(out), false)
             }
             _ => (None, false),
