@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::config;
+use crate::cookies::Cookies;
 use midas_core::control::Controller;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
@@ -20,6 +21,9 @@ pub(crate) struct Pool {
     pub(crate) servers: Servers,
     /// Where the links to its servers begin in every event loop.
     pub(crate) first_link: usize,
+    pub(crate) cookies: Cookies,
+    /// Servers are admitted one after the other, so that each is compared with those before it.
+    pub(crate) admission: Mutex<()>,
     recorder: Mutex<Recorder>,
     /// Why a server does not belong, in words.
     foreign: Mutex<Vec<Option<String>>>,
@@ -41,7 +45,8 @@ impl Pool {
         }
         let recorder = Mutex::new(Recorder::new(members.len()));
         let foreign = Mutex::new(vec![None; members.len()]);
-        Self { config, servers, first_link, recorder, foreign, clock }
+        let (cookies, admission) = (Cookies::new(members.len()), Mutex::new(()));
+        Self { config, servers, first_link, cookies, admission, recorder, foreign, clock }
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {

@@ -5,6 +5,7 @@
 
 use crate::agreed::{Agreed, Belief};
 use crate::config::Export;
+use crate::generations::Generations;
 use crate::pool::{Pool, lock};
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
@@ -13,9 +14,9 @@ use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSetti
 use midas_core::control::knobs::Knobs;
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::Exclusion;
-use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
+use midas_core::op::Op;
 use midas_core::route::Router;
 use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
@@ -38,9 +39,11 @@ pub(crate) struct Realm {
     agreed: ArcSwap<Option<Agreed>>,
 }
 
-struct Part {
-    shard: Shard<u64, ()>,
+pub(crate) struct Part {
+    pub(crate) shard: Shard<u64, ()>,
     ties: Ties,
+    /// Where names lead, or that they lead nowhere; known of pools with `staleness` only.
+    pub(crate) names: Generations<Option<Key>>,
 }
 
 /// A call that has a server: to be settled when it ends.
@@ -48,6 +51,8 @@ struct Part {
 pub(crate) struct Sent {
     pub(crate) ticket: Ticket<u64>,
     pub(crate) meaning: Meaning,
+    /// What it changes besides its object and its place.
+    also: Vec<Key>,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
     pub(crate) doubtful: bool,
 }
@@ -104,9 +109,15 @@ impl Realm {
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let now = self.pool.time(now);
         let knobs = *self.knobs.read().unwrap_or_else(PoisonError::into_inner);
+        let meaning = self.movable(meaning);
+        let also = self.changed_too(&meaning);
+        let second = self.second_fence(now, &meaning);
         let mut part = self.part(meaning.place);
-        let Part { shard, ties } = &mut *part;
-        let bound = self.bound(now, ties, &meaning).filter(|(server, _)| Some(*server) != forsaken);
+        let bound = self.bound(now, &mut part, &meaning, second).filter(|(server, _)| Some(*server) != forsaken);
+        // What was fenced at a server that is waited for no longer is read at home, or where that is now.
+        let acting = || self.pool.servers.acting_home(meaning.place).filter(|_| forsaken.is_some() && self.stale());
+        let bound = bound.or_else(|| acting().map(|server| (server, Bound::Fenced)));
+        let shard = &mut part.shard;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
         let pass = match shard.ask(now, &knobs, &call) {
@@ -114,7 +125,11 @@ impl Realm {
             Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
         };
         match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
-            Ok(ticket) => Ok(Sent { ticket, meaning, doubtful: false }),
+            Ok(ticket) => {
+                drop(part);
+                self.fence_too(now, &also, ticket.route.to, false);
+                Ok(Sent { ticket, meaning, also, doubtful: false })
+            }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
                 Err((why, bound.map(|(server, _)| server)))
@@ -122,17 +137,41 @@ impl Realm {
         }
     }
 
-    /// The one server that may serve a call.
-    fn bound(&self, now: Time, ties: &mut Ties, meaning: &Meaning) -> Option<(ServerId, Bound)> {
-        let listing = matches!(meaning.kind, Kind::List { first: false });
-        let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
-        doubt.or_else(|| ties.find(now, meaning.object, listing)).or_else(|| {
+    /// A later page may go where its cookie means the same.
+    fn movable(&self, meaning: Meaning) -> Meaning {
+        match meaning.kind {
+            Kind::List { first } => Meaning { movable: first || self.pool.cookies.portable(), ..meaning },
+            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => meaning,
+        }
+    }
+
+    /// The one server that may serve a call; `second` is where its second object must be read.
+    fn bound(
+        &self,
+        now: Time,
+        Part { shard, ties, .. }: &mut Part,
+        meaning: &Meaning,
+        second: Option<ServerId>,
+    ) -> Option<(ServerId, Bound)> {
+        let servers = &self.pool.servers;
+        let fence = shard.fence(now, servers, meaning.object, meaning.place).or(second);
+        let fence = fence.map(|server| (server, Bound::Fenced));
+        match meaning.kind {
+            Kind::List { .. } if self.pool.cookies.portable() => fence,
             // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
-            let lists = matches!(meaning.kind, Kind::List { .. });
-            let home = self.pool.servers.ring().home(meaning.place).filter(|_| lists)?;
-            let open = matches!(self.pool.servers.health(home), Health::Up | Health::Probation);
-            (listing || open).then_some((home, Bound::Listing))
-        })
+            Kind::List { first: true } => fence.or_else(|| {
+                let home = servers.ring().home(meaning.place).filter(|home| self.pool.open(*home))?;
+                Some((home, Bound::Listing))
+            }),
+            Kind::List { first: false } => {
+                let server = ties.listed_at(meaning.tie).or_else(|| servers.ring().home(meaning.place))?;
+                Some((server, Bound::Listing))
+            }
+            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => {
+                let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
+                doubt.or_else(|| ties.uncommitted_at(now, meaning.object)).or(fence)
+            }
+        }
     }
 
     /// A call ended.
@@ -149,11 +188,22 @@ impl Realm {
         if sent.doubtful {
             part.ties.resolved(sent.meaning.object);
         }
-        part.learn(now, &sent.meaning, server, end);
+        let home = self.pool.servers.ring().home(sent.meaning.place);
+        part.learn(now, &sent.meaning, (server, home), end);
+        drop(part);
+        let executed = matches!(end, End::Answered { ok: true, .. });
+        self.fence_too(now, &sent.also, server, executed);
+        if executed && self.stale() {
+            self.renamed(&sent.meaning);
+        }
     }
 
     /// A call's server is gone, and the call was perhaps executed.
     pub(crate) fn doubt(&self, sent: &mut Sent) {
+        // A listing changes nothing.
+        if sent.meaning.op == Op::List {
+            return;
+        }
         if !std::mem::replace(&mut sent.doubtful, true) {
             self.part(sent.meaning.place).ties.doubt(sent.meaning.object, sent.ticket.route.to);
         }
@@ -199,7 +249,7 @@ impl Realm {
         belongs
     }
 
-    fn part(&self, key: Key) -> MutexGuard<'_, Part> {
+    pub(crate) fn part(&self, key: Key) -> MutexGuard<'_, Part> {
         lock(&self.parts[(key.0 % PARTS as u64) as usize])
     }
 }
@@ -209,10 +259,10 @@ impl Part {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
         let router = Router::new(policy, number);
-        Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default() }
+        Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default(), names: Generations::default() }
     }
 
-    fn learn(&mut self, now: Time, meaning: &Meaning, server: ServerId, end: End) {
+    fn learn(&mut self, now: Time, meaning: &Meaning, (server, home): (ServerId, Option<ServerId>), end: End) {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
@@ -220,7 +270,9 @@ impl Part {
             (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
                 self.ties.committed(meaning.object, server);
             }
-            (Kind::List { .. }, End::Answered { ok: true, .. }) => self.ties.listed(now, meaning.object, server),
+            (Kind::List { .. }, End::Answered { ok: true, .. }) => {
+                self.ties.listed(meaning.tie, Some(server).filter(|_| Some(server) != home));
+            }
             (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::List { .. } | Kind::Fsinfo, _) => {}
         }
     }

@@ -48,13 +48,17 @@ impl Relay<'_> {
             (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
             self.shared.whose.learn_from(owner, waits.procedure, results);
         }
+        let export = &self.shared.exports[realm];
+        if let (None, true, Some(results)) = (&changed, export.stale(), results) {
+            changed = export.honest(now, sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+        }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
             Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
             // A refusal is about the call, not about the server.
             None => End::Answered { ok: false, unstable },
         };
-        self.shared.exports[realm].settle(now, sent, end);
+        export.settle(now, sent, end);
         match (&changed, results) {
             (Some(results), _) => self.results(waits, results),
             (None, results) => {
