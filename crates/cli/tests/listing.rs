@@ -225,7 +225,7 @@ fn where_servers_believe_what_they_knew_a_directorys_mutations_stay_at_one_of_th
     });
     nfsd.tell("truth");
     let truth = nfsd.line();
-    let creates = |server: &serde_json::Value| server["calls"]["create"].as_u64().unwrap_or(0);
+    let creates = |server: &serde_json::Value| server["calls"]["CREATE"].as_u64().unwrap_or(0);
     let mut creates: Vec<u64> = truth["servers"].as_array().unwrap().iter().map(creates).collect();
     creates.sort_unstable();
     assert_eq!(creates, [0, 0, 400], "{truth}");

@@ -32,11 +32,11 @@ impl Serve {
             listed.join(", "),
             servers[0].mount_port,
         );
-        Self::from(&change(config))
+        Self::of(&change(config))
     }
 
-    /// Starts a proxy from this configuration; returns when it is ready.
-    pub(crate) fn from(config: &str) -> Self {
+    /// Starts a proxy with this configuration; returns when it is ready.
+    pub(crate) fn of(config: &str) -> Self {
         let scratch = Scratch::new();
         let file = scratch.path().join("midas.toml");
         std::fs::write(&file, config).unwrap();
