@@ -100,13 +100,13 @@ fn goes_on(first: &mut Client, second: &mut Client, dir: &[u8]) -> Result<Option
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Names {
+struct Shown {
     names: Vec<(Vec<u8>, u64)>,
     verifier: Verifier,
     eof: bool,
 }
 
-impl Names {
+impl Shown {
     /// What the next page is asked for with.
     fn end(&self) -> (u64, Verifier) {
         (self.names.last().map_or(0, |(_, cookie)| *cookie), self.verifier)
@@ -114,16 +114,16 @@ impl Names {
 }
 
 /// The first pages of a directory.
-fn list(client: &mut Client, dir: &[u8]) -> Result<Vec<Names>, ClientError> {
-    let mut pages: Vec<Names> = Vec::new();
+fn list(client: &mut Client, dir: &[u8]) -> Result<Vec<Shown>, ClientError> {
+    let mut pages: Vec<Shown> = Vec::new();
     while pages.len() < PAGES && pages.last().is_none_or(|page| !page.eof && !page.names.is_empty()) {
-        let from = pages.last().map_or((0, Verifier::default()), Names::end);
+        let from = pages.last().map_or((0, Verifier::default()), Shown::end);
         pages.push(page(client, dir, from)?);
     }
     Ok(pages)
 }
 
-fn page(client: &mut Client, dir: &[u8], (cookie, cookieverf): (u64, Verifier)) -> Result<Names, ClientError> {
+fn page(client: &mut Client, dir: &[u8], (cookie, cookieverf): (u64, Verifier)) -> Result<Shown, ClientError> {
     let dir = FileHandle::new(dir).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
     match client.nfs(&Call::Readdir { dir, cookie, cookieverf, count: COUNT })? {
         Reply::Readdir(Ok(page)) => {
@@ -131,7 +131,7 @@ fn page(client: &mut Client, dir: &[u8], (cookie, cookieverf): (u64, Verifier)) 
             let names: Result<_, _> =
                 entries.by_ref().map(|entry| entry.map(|it| (it.name.to_vec(), it.cookie))).collect();
             let names = names.map_err(ClientError::Malformed)?;
-            Ok(Names { names, verifier: page.cookieverf, eof: entries.eof() == Some(true) })
+            Ok(Shown { names, verifier: page.cookieverf, eof: entries.eof() == Some(true) })
         }
         failed => Err(ClientError::Status(failed.status())),
     }
