@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 
 /// A client that has mounted.
 struct Mounted {
@@ -208,11 +208,17 @@ fn a_hundred_thousand_names_are_listed_once_each_over_three_unmodified_servers()
     list_while_others_write(&proxy.endpoint(), &dir, |_| {});
 }
 
+/// A proxy that is told for how long servers believe what they knew.
+fn believing(servers: &[Endpoint], staleness: &str) -> Serve {
+    let staleness = format!("staleness = \"{staleness}\"");
+    Serve::of(&Site::of(servers).config().replace("staleness = \"0s\"", &staleness))
+}
+
 #[test]
 fn where_servers_believe_what_they_knew_a_directorys_mutations_stay_at_one_of_them() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::with(&servers, |config| config.replace("staleness = \"0s\"", "staleness = \"60s\""));
+    let proxy = believing(&servers, "60s");
     let dir = Mounted::at(&proxy.endpoint()).mkdir("busy");
     let endpoint = proxy.endpoint();
     thread::scope(|scope| {
@@ -234,8 +240,7 @@ fn where_servers_believe_what_they_knew_a_directorys_mutations_stay_at_one_of_th
 
 /// What was read through the proxy after mutations through it, and was not true.
 fn untrue(ganesha: &Ganesha, staleness: &str) -> Vec<String> {
-    let change = |config: String| config.replace("staleness = \"0s\"", &format!("staleness = \"{staleness}\""));
-    let proxy = Serve::with(ganesha.heads(), change);
+    let proxy = believing(ganesha.heads(), staleness);
     let mut mounted = Mounted::at(&proxy.endpoint());
     let dir = mounted.mkdir(&format!("after-{staleness}"));
     // Made directly, so that the proxy has seen none of them.

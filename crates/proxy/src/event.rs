@@ -2,6 +2,7 @@
 //! One read and one write for a batch of calls.
 
 use crate::clerk::{About, Desk, Job, Unknown};
+use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::mountd::{Below, Mountd};
@@ -13,6 +14,7 @@ use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
+use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -36,6 +38,11 @@ pub(crate) struct Shared {
     /// Bytes of calls and answers under way.
     pub(crate) memory: Budget,
     pub(crate) stop: AtomicBool,
+    pub(crate) started: Instant,
+    /// What each event loop counts.
+    pub(crate) tallies: Box<[Tally]>,
+    /// Clients that found no place; counted by the acceptor.
+    pub(crate) turned_away: Count,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -45,11 +52,14 @@ impl Shared {
         exports: Vec<Realm>,
         mountd: Mountd,
         limits: crate::config::Limits,
+        loops: usize,
     ) -> Self {
+        let tallies = (0..loops).map(|_| Tally::default()).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let whose = Whose::new(exports.len());
         let memory = Budget::new(limits.memory);
-        Self { pools, exports, whose, mountd, limits, memory, stop: AtomicBool::new(false), replays }
+        let (stop, started, turned_away) = (AtomicBool::new(false), Instant::now(), Count::default());
+        Self { pools, exports, whose, mountd, limits, memory, stop, started, tallies, turned_away, replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -120,6 +130,8 @@ pub(crate) struct Loop {
     large: Budget,
     pub(crate) purse: Purse,
     ready: Vec<Asker>,
+    /// The room of the last batch's `ready`.
+    spare: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
     now: Instant,
@@ -188,6 +200,7 @@ impl Loop {
             large,
             purse,
             ready: Vec::new(),
+            spare: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
             now: Instant::now(),
@@ -200,8 +213,9 @@ impl Loop {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
+        let mut looks = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -216,10 +230,16 @@ impl Loop {
                 }
             }
             self.serve(now);
-            self.flush_links(now);
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
+            }
+            // What came meanwhile joins the batch: writes are what costs. Servers first: they have work to do.
+            looks += 1;
+            if events.is_empty() || looks > LOOKS {
+                looks = 0;
+                self.flush_links(now);
+                self.flush_touched();
             }
         }
         Ok(())
@@ -266,6 +286,7 @@ impl Loop {
             ending: false,
         });
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.tally().welcomed.add(1);
         Ok(())
     }
 
@@ -277,9 +298,11 @@ impl Loop {
         }
         client.read_closed |= event.is_read_closed();
         if event.is_writable() && client.connection.unsent() > 0 {
-            self.flush(slot);
+            self.touched.push(slot);
         }
-        self.enqueue(slot);
+        if event.is_readable() || event.is_read_closed() {
+            self.enqueue(slot);
+        }
     }
 
     fn enqueue(&mut self, slot: usize) {
@@ -287,6 +310,11 @@ impl Loop {
             client.queued = true;
             self.ready.push(client.origin.asker);
         }
+    }
+
+    /// What this loop counts.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.shared.tallies[self.number]
     }
 
     pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
@@ -309,7 +337,8 @@ impl Loop {
 
     /// Every client that has something gets one read; its calls go to their links.
     fn serve(&mut self, now: Instant) {
-        for asker in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare));
+        for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
             if self.over(&self.clients[slot]) {
@@ -329,19 +358,23 @@ impl Loop {
                     continue;
                 }
             }
-            self.flush(slot);
+            self.touched.push(slot);
         }
+        self.spare = ready;
     }
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
         let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
+        let tally = &shared.tallies[*number];
         *moved = now;
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
+            tally.moved(Bytes::FromClients, record::MARK + record.len());
+            let before = out.len();
             match dispatch::take(now, shared, origin, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
@@ -358,14 +391,14 @@ impl Loop {
                     held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
                 }
             }
+            tally.moved(Bytes::ToClients, out.len() - before);
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
-        let (others, number) = (others.clone(), *number);
         for asker in displaced {
-            match asker.event_loop == number {
+            match asker.event_loop == self.number {
                 true => self.waited(asker),
-                false => others[asker.event_loop].send(Mail::Displaced(asker)),
+                false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
             }
         }
         flow
@@ -386,7 +419,7 @@ impl Loop {
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
-            true => dispatch::stale(&call.record, out),
+            true => dispatch::stale(&shared.tallies[*number], &call.record, out),
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
@@ -429,6 +462,7 @@ impl Loop {
         let client = &mut self.clients[slot];
         client.answered(0);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
+        self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
     }
 
@@ -458,7 +492,8 @@ impl Loop {
         // One that is paused waits for us.
         let holds =
             |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
         let slots: Vec<usize> =
             self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -469,7 +504,6 @@ impl Loop {
     fn tick(&mut self, now: Instant) {
         self.tend_links(now);
         self.send_held(now);
-        self.flush_links(now);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
         }
@@ -477,6 +511,7 @@ impl Loop {
             self.end_stalled(now);
         }
         self.tick_count += 1;
+        self.tally().held.set(self.held.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -489,20 +524,22 @@ impl Loop {
         Relay { shared, clients, buffers, others, number: *number, touched, purse }
     }
 
-    /// Sends what was relayed to clients.
-    pub(crate) fn flush_touched(&mut self) {
+    /// Sends what a batch has for clients.
+    fn flush_touched(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
+        for slot in touched.drain(..) {
             self.flush(slot);
         }
+        self.touched = touched;
     }
 
     fn end(&mut self, slot: usize) {
         if let Some(client) = self.clients.try_remove(slot) {
             self.purse.earn(client.unread);
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.tally().ended.add(1);
         }
     }
 }
@@ -533,12 +570,16 @@ pub(crate) const WAKER: Token = Token(0);
 const FIRST_LINK: usize = 1;
 const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
+/// How often a batch looks for more before it is sent.
+const LOOKS: u32 = 3;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
+/// again. Looked for every so many ticks.
 const STALL: Duration = Duration::from_secs(60);
+const STALL_SCARCE: Duration = Duration::from_secs(5);
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;

@@ -4,7 +4,7 @@
 use crate::generations::Generations;
 use crate::pool::lock;
 use midas_core::key::Key;
-use midas_nfs::nfs3::{Procedure, Reply};
+use midas_nfs::nfs3::{FileHandle, Procedure, Reply};
 use std::sync::Mutex;
 
 /// Whose a handle is.
@@ -30,8 +30,11 @@ impl Whose {
         Self { only, parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
 
-    pub(crate) fn of(&self, handle: Key) -> Option<Owner> {
-        self.only.or_else(|| lock(self.part(handle)).find(handle))
+    pub(crate) fn of(&self, handle: &[u8]) -> Option<Owner> {
+        self.only.or_else(|| {
+            let key = Key::of(handle);
+            lock(self.part(key)).find(key)
+        })
     }
 
     pub(crate) fn learn(&self, handle: Key, owner: Owner) {
@@ -40,12 +43,27 @@ impl Whose {
         }
     }
 
+    /// An export's root is its own; or another export has the very same handle, and no call could be told from the other's.
+    pub(crate) fn claim(&self, root: Key, export: usize) -> Result<(), usize> {
+        if self.only.is_some() {
+            return Ok(());
+        }
+        let mut part = lock(self.part(root));
+        match part.find(root) {
+            Some(Owner::Export(other)) if other != export => Err(other),
+            Some(_) | None => {
+                part.insert(root, Owner::Export(export));
+                Ok(())
+            }
+        }
+    }
+
     /// Handles that a server gave to a call on an object of this owner are its too.
     pub(crate) fn learn_from(&self, owner: Owner, procedure: Procedure, results: &[u8]) {
         if self.only.is_some() {
             return;
         }
-        let learn = |handle: midas_nfs::nfs3::FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
+        let learn = |handle: FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
         match Reply::decode(procedure, results) {
             Ok(Reply::Lookup(Ok(found))) => learn(found.object),
             Ok(
@@ -74,10 +92,18 @@ mod tests {
 
     #[test]
     fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
-        assert_eq!(Whose::new(1).of(Key(7)), Some(Owner::Export(0)));
+        let handle = b"handle";
+        assert_eq!(Whose::new(1).of(handle), Some(Owner::Export(0)));
         let whose = Whose::new(2);
-        assert_eq!(whose.of(Key(7)), None);
-        whose.learn(Key(7), Owner::Export(1));
-        assert_eq!(whose.of(Key(7)), Some(Owner::Export(1)));
+        assert_eq!(whose.of(handle), None);
+        whose.learn(Key::of(handle), Owner::Export(1));
+        assert_eq!(whose.of(handle), Some(Owner::Export(1)));
+    }
+
+    #[test]
+    fn a_root_belongs_to_one_export_alone() {
+        let whose = Whose::new(2);
+        assert_eq!((whose.claim(Key(7), 1), whose.claim(Key(7), 1)), (Ok(()), Ok(())));
+        assert_eq!(whose.claim(Key(7), 0), Err(1));
     }
 }
