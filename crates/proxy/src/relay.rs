@@ -50,6 +50,10 @@ impl Relay<'_> {
             (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
             self.shared.whose.learn_from(owner, waits.procedure, results);
         }
+        let export = &self.shared.exports[realm];
+        if let (None, true, Some(results)) = (&changed, export.stale(), results) {
+            changed = export.honest(now, sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+        }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
             Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
@@ -59,7 +63,7 @@ impl Relay<'_> {
         let tally = &self.shared.tallies[self.number];
         tally.answered(waits.procedure, status.map(Nfsstat3));
         tally.took(sent.meaning.op, now.saturating_duration_since(since));
-        self.shared.exports[realm].settle(now, sent, end);
+        export.settle(now, sent, end);
         match (&changed, results) {
             (Some(results), _) => self.results(waits, results),
             (None, results) => {
