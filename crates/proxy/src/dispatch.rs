@@ -12,7 +12,7 @@ use midas_core::key::Key;
 use midas_net::{Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
-use midas_nfs::{mount, portmap, record};
+use midas_nfs::{mount, nlm, portmap, record};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -86,12 +86,13 @@ fn call(
     match call.program {
         mount::PROGRAM => {
             let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(&shared.exports, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(shared, client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }
         }
         portmap::PROGRAM => shared.mountd.portmap(origin.local, call, out)?,
+        nlm::PROGRAM => nlm::answer(call, out)?,
         _ => return Err(Refusal::ProgUnavail),
     }
     record::end(out, begin);

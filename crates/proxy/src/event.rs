@@ -475,7 +475,8 @@ impl Loop {
         // One that is paused waits for us.
         let holds =
             |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
         let slots: Vec<usize> =
             self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -556,8 +557,10 @@ const EVENTS: usize = 1024;
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
+/// again. Looked for every so many ticks.
 const STALL: Duration = Duration::from_secs(60);
+const STALL_SCARCE: Duration = Duration::from_secs(5);
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;
