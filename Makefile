@@ -73,10 +73,11 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: build ## Time a decision, a lookup, the simulator and the wire, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator, the wire and the proxy, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
 	@scripts/bench-wire
+	@scripts/bench-proxy
 
 .PHONY: fuzz
 fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)

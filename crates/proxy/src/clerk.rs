@@ -102,7 +102,7 @@ pub(crate) enum Found {
 
 /// Whose a handle is: as it is known, or as one server of every pool says of the handle's file system.
 pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
-    if let Some(owner) = shared.whose.of(Key::of(handle)) {
+    if let Some(owner) = shared.whose.of(handle) {
         return Found::Of(owner);
     }
     let mut found = Found::Nowhere;

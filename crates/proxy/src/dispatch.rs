@@ -8,7 +8,6 @@ use crate::realm::Realm;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
-use midas_core::key::Key;
 use midas_net::{Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -187,7 +186,7 @@ enum Unowned<'a> {
 }
 
 fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<'a>>) -> Result<Owner, Unowned<'a>> {
-    let of = |handle: FileHandle<'a>| shared.whose.of(Key::of(handle.bytes())).ok_or(Unowned::Unknown(handle));
+    let of = |handle: FileHandle<'a>| shared.whose.of(handle.bytes()).ok_or(Unowned::Unknown(handle));
     let owner = of(handle)?;
     match second.map(of).transpose()? {
         Some(other) if other != owner => Err(Unowned::Different),
@@ -221,7 +220,8 @@ impl Rules {
     }
 
     fn permit(&self, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
-        self.all().try_for_each(|export| permitted(export, client, meaning))
+        permitted(&self.first, client, meaning)?;
+        self.others.iter().try_for_each(|export| permitted(export, client, meaning))
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.
@@ -247,10 +247,11 @@ fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) ->
     let root = export.squash == Squash::Root;
     let uid = if all || root && sys.uid == 0 { anonymous.uid } else { sys.uid };
     let gid_of = |gid: u32| if all || root && gid == 0 { anonymous.gid } else { gid };
-    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
-    if (uid, gid_of(sys.gid), gids.as_slice()) == (sys.uid, sys.gid, sys.gids()) {
+    let groups_stay = if all { sys.gids().is_empty() } else { sys.gids().iter().all(|gid| gid_of(*gid) == *gid) };
+    if groups_stay && (uid, gid_of(sys.gid)) == (sys.uid, sys.gid) {
         return None;
     }
+    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
     let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids)
         .expect("as many groups and as long a name as it came with");
     let mut body = Vec::new();

@@ -130,6 +130,8 @@ pub(crate) struct Loop {
     large: Budget,
     pub(crate) purse: Purse,
     ready: Vec<Asker>,
+    /// The room of the last batch's `ready`.
+    spare: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
     now: Instant,
@@ -198,6 +200,7 @@ impl Loop {
             large,
             purse,
             ready: Vec::new(),
+            spare: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
             now: Instant::now(),
@@ -210,8 +213,9 @@ impl Loop {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
+        let mut looks = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -226,10 +230,16 @@ impl Loop {
                 }
             }
             self.serve(now);
-            self.flush_links(now);
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
+            }
+            // What came meanwhile joins the batch: writes are what costs. Servers first: they have work to do.
+            looks += 1;
+            if events.is_empty() || looks > LOOKS {
+                looks = 0;
+                self.flush_links(now);
+                self.flush_touched();
             }
         }
         Ok(())
@@ -288,9 +298,11 @@ impl Loop {
         }
         client.read_closed |= event.is_read_closed();
         if event.is_writable() && client.connection.unsent() > 0 {
-            self.flush(slot);
+            self.touched.push(slot);
         }
-        self.enqueue(slot);
+        if event.is_readable() || event.is_read_closed() {
+            self.enqueue(slot);
+        }
     }
 
     fn enqueue(&mut self, slot: usize) {
@@ -325,7 +337,8 @@ impl Loop {
 
     /// Every client that has something gets one read; its calls go to their links.
     fn serve(&mut self, now: Instant) {
-        for asker in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare));
+        for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
             if self.over(&self.clients[slot]) {
@@ -345,8 +358,9 @@ impl Loop {
                     continue;
                 }
             }
-            self.flush(slot);
+            self.touched.push(slot);
         }
+        self.spare = ready;
     }
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
@@ -381,11 +395,10 @@ impl Loop {
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
-        let (others, number) = (others.clone(), *number);
         for asker in displaced {
-            match asker.event_loop == number {
+            match asker.event_loop == self.number {
                 true => self.waited(asker),
-                false => others[asker.event_loop].send(Mail::Displaced(asker)),
+                false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
             }
         }
         flow
@@ -487,7 +500,6 @@ impl Loop {
     fn tick(&mut self, now: Instant) {
         self.tend_links(now);
         self.send_held(now);
-        self.flush_links(now);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
         }
@@ -508,14 +520,15 @@ impl Loop {
         Relay { shared, clients, buffers, others, number: *number, touched, purse }
     }
 
-    /// Sends what was relayed to clients.
-    pub(crate) fn flush_touched(&mut self) {
+    /// Sends what a batch has for clients.
+    fn flush_touched(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
+        for slot in touched.drain(..) {
             self.flush(slot);
         }
+        self.touched = touched;
     }
 
     fn end(&mut self, slot: usize) {
@@ -553,6 +566,8 @@ pub(crate) const WAKER: Token = Token(0);
 const FIRST_LINK: usize = 1;
 const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
+/// How often a batch looks for more before it is sent.
+const LOOKS: u32 = 3;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.

@@ -186,7 +186,7 @@ fn root(shared: &Shared, client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>,
     let agreed = realm.agreed();
     let root = agreed.as_ref().as_ref().map(|agreed| agreed.root.clone()).ok_or(MountStat::SERVERFAULT)?;
     // Not claimed yet, or the root of another export, which has the very same handle.
-    if shared.whose.of(Key::of(&root)) != Some(Owner::Export(number)) {
+    if shared.whose.of(&root) != Some(Owner::Export(number)) {
         return Err(MountStat::SERVERFAULT);
     }
     Ok((number, root, names.join(&b'/')))

@@ -302,7 +302,7 @@ impl Part {
     fn new(now: Time, policy: Policy, staleness: Span, number: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
-        let router = Router::new(policy, number);
+        let router = Router::of_part(policy, number, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
         Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default(), routes }
     }
@@ -321,5 +321,6 @@ impl Part {
     }
 }
 
-/// Parts of the key space.
+/// Parts of the key space, and how many keys each remembers a steer or a width of.
 const PARTS: usize = 64;
+const PART_KEYS: usize = 256;

@@ -73,7 +73,7 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, waits.cost, &[&whole]);
+        self.give(asker, waits.cost, &[&whole, &[], &[]]);
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -136,7 +136,7 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]; 3]) {
         self.purse.earn(cost);
         if asker.event_loop != self.number {
             self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
@@ -146,10 +146,7 @@ impl Relay<'_> {
             return;
         };
         client.answered(cost);
-        let out = client.connection.output(self.buffers);
-        for part in parts {
-            out.extend_from_slice(part);
-        }
+        client.connection.put(self.buffers, parts);
         let size = parts.iter().map(|part| part.len()).sum();
         self.shared.tallies[self.number].moved(Bytes::ToClients, size);
         self.touched.push(asker.slot);

@@ -144,7 +144,6 @@ impl Loop {
                 }
             }
         }
-        self.flush_touched();
         // A place is free: whoever waits for one need not wait for the tick.
         if !self.held.is_empty() {
             self.send_held(now);
@@ -285,7 +284,6 @@ impl Loop {
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
                 self.relay().results(waits, &results);
-                self.flush_touched();
             }
             Verdict::Send => self.links[index].send(xid, &mut self.buffers),
             Verdict::Unknown => self.links[index].doubts.push(xid),
@@ -302,7 +300,6 @@ impl Loop {
                 self.shared.whose.learn_from(owner, procedure, &results);
                 self.tally().answered(procedure, status(&results));
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
-                self.flush_touched();
             }
             Verdict::Send => {
                 self.resolved(&mut call);

@@ -3,7 +3,7 @@
 
 use crate::pool::lock;
 use midas_core::key::Key;
-use midas_nfs::nfs3::{Procedure, Reply};
+use midas_nfs::nfs3::{FileHandle, Procedure, Reply};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -36,8 +36,11 @@ impl Whose {
         Self { only, parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
 
-    pub(crate) fn of(&self, handle: Key) -> Option<Owner> {
-        self.only.or_else(|| lock(self.part(handle)).find(handle))
+    pub(crate) fn of(&self, handle: &[u8]) -> Option<Owner> {
+        self.only.or_else(|| {
+            let key = Key::of(handle);
+            lock(self.part(key)).find(key)
+        })
     }
 
     pub(crate) fn learn(&self, handle: Key, owner: Owner) {
@@ -66,7 +69,7 @@ impl Whose {
         if self.only.is_some() {
             return;
         }
-        let learn = |handle: midas_nfs::nfs3::FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
+        let learn = |handle: FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
         match Reply::decode(procedure, results) {
             Ok(Reply::Lookup(Ok(found))) => learn(found.object),
             Ok(
@@ -114,11 +117,12 @@ mod tests {
 
     #[test]
     fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
-        assert_eq!(Whose::new(1).of(Key(7)), Some(Owner::Export(0)));
+        let handle = b"handle";
+        assert_eq!(Whose::new(1).of(handle), Some(Owner::Export(0)));
         let whose = Whose::new(2);
-        assert_eq!(whose.of(Key(7)), None);
-        whose.learn(Key(7), Owner::Export(1));
-        assert_eq!(whose.of(Key(7)), Some(Owner::Export(1)));
+        assert_eq!(whose.of(handle), None);
+        whose.learn(Key::of(handle), Owner::Export(1));
+        assert_eq!(whose.of(handle), Some(Owner::Export(1)));
     }
 
     #[test]
