@@ -26,7 +26,7 @@ struct World {
 
 impl World {
     /// A proxy over three servers.
-    fn new(nfsd: &[&str], lines: &'static str) -> Self {
+    fn new(nfsd: &[&str], lines: &str) -> Self {
         let nfsd = Nfsd::start(&[&["--servers", "3"], nfsd].concat());
         let endpoints: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
         let servers = nfsd.addresses.iter().map(ToString::to_string).collect();

@@ -256,11 +256,13 @@ fn untrue(ganesha: &Ganesha, staleness: &str) -> Vec<String> {
         }
     }
     let mut untrue = Vec::new();
-    files.iter().for_each(|files| files.change(&mut mounted, &dir, &mut untrue));
+    for files in &files {
+        files.change(&mut mounted, &dir, &mut untrue);
+    }
     let shown = mounted.shown(&dir);
     for files in &files {
         let seen = shown.iter().find(|(name, _)| *name == files.over.0);
-        if seen.is_none_or(|(_, attributes)| attributes.is_some_and(|seen| !files.is_new(&seen))) {
+        if seen.is_none_or(|(_, attributes)| attributes.is_some_and(|seen| !Files::is_new(&seen))) {
             untrue.push(format!("{} is listed as {seen:?}", files.over.0));
         }
         for gone in [&files.stays.0, &files.goes.0, &files.unseen.0] {
@@ -294,7 +296,7 @@ impl Files {
         Self { number, stays: make("stays"), over: make("over"), goes: make("goes"), unseen: make("unseen") }
     }
 
-    fn is_new(&self, seen: &Fattr3) -> bool {
+    fn is_new(seen: &Fattr3) -> bool {
         (seen.mode & 0o777, seen.size, seen.nlink) == (0o600, DATA.len() as u64, 2)
     }
 
@@ -318,7 +320,7 @@ impl Files {
         through.done(&Call::Link { file, link: at(dir, &second) });
         must("links", through.getattr(&stays.1).is_ok_and(|seen| seen.nlink == 2));
         through.done(&Call::Rename { from: at(dir, &stays.0), to: at(dir, &over.0) });
-        must("moved", through.getattr(&stays.1).is_ok_and(|seen| self.is_new(&seen)));
+        must("moved", through.getattr(&stays.1).is_ok_and(|seen| Self::is_new(&seen)));
         must("overwritten", is_gone(through.getattr(&over.1)));
         must("old name", through.lookup(dir, &stays.0) == Err(Nfsstat3::NOENT));
         must("new name", through.lookup(dir, &over.0).is_ok_and(|(object, _)| object == stays.1));

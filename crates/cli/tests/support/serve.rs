@@ -79,8 +79,8 @@ impl Serve {
     }
 
     /// The same with more lines at the end of the configuration.
-    pub(crate) fn start_with(servers: &[Endpoint], lines: &'static str) -> Self {
-        Site { more: lines, ..Site::of(servers) }.start()
+    pub(crate) fn start_with(servers: &[Endpoint], lines: &str) -> Self {
+        Site { more: lines.to_owned(), ..Site::of(servers) }.start()
     }
 
     /// Starts a proxy with this configuration and a control socket of its own; returns when it is ready.
