@@ -128,7 +128,7 @@ impl Slicer<'_> {
                     Ok(tally) => all.merge(&tally?),
                     Err(RecvTimeoutError::Disconnected) => break,
                     Err(RecvTimeoutError::Timeout) => {
-                        watch(doing(gauges, self.clock.now().saturating_sub(window.start)))
+                        watch(doing(gauges, self.clock.now().saturating_sub(window.start)));
                     }
                 }
             }
@@ -157,7 +157,6 @@ impl Slicer<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each names one thing that a loop needs")]
     fn worker<'w>(
         &'w self,
         site: &'w Site<'_>,
