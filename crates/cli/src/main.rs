@@ -1,13 +1,21 @@
 //! The midas command: one file a subcommand.
 
 mod bench;
+mod bypass;
 mod check;
+mod control;
+mod demo;
+mod drain;
+mod explain;
 mod failure;
 mod nfsd;
 mod progress;
 mod serve;
+mod set;
 mod signal;
 mod sim;
+mod stage;
+mod status;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -28,18 +36,32 @@ enum Command {
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
+    Demo(demo::Options),
     Nfsd(nfsd::Options),
     Check(check::Options),
     Serve(serve::Options),
+    Status(status::Options),
+    Explain(explain::Options),
+    Set(set::Options),
+    Drain(drain::Drain),
+    Undrain(drain::Undrain),
+    Bypass(bypass::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Ok(Midas { command: Command::Demo(options) }) => options.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
+        Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Explain(options) }) => options.run(),
+        Ok(Midas { command: Command::Set(options) }) => options.run(),
+        Ok(Midas { command: Command::Drain(options) }) => options.run(),
+        Ok(Midas { command: Command::Undrain(options) }) => options.run(),
+        Ok(Midas { command: Command::Bypass(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

@@ -1,6 +1,7 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
 use crate::config::{Access, Export, Squash};
+use crate::counters::{Duplicate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
 use crate::mountd::Below;
 use crate::realm::Realm;
@@ -10,7 +11,7 @@ use arc_swap::Guard;
 use midas_net::{Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
-use midas_nfs::{mount, portmap, record};
+use midas_nfs::{mount, nlm, portmap, record};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -64,6 +65,7 @@ pub(crate) fn take(now: Instant, shared: &Shared, origin: &Origin, record: &[u8]
     };
     out.truncate(begin);
     record::put(out, |out| rpc::Reply::refuse(out, xid, why));
+    shared.tallies[origin.asker.event_loop].refused(Refused::Malformed);
     Taken::Done
 }
 
@@ -83,12 +85,13 @@ fn call(
     match call.program {
         mount::PROGRAM => {
             let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(&shared.exports, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(shared, client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }
         }
         portmap::PROGRAM => shared.mountd.portmap(origin.local, call, out)?,
+        nlm::PROGRAM => nlm::answer(call, out)?,
         _ => return Err(Refusal::ProgUnavail),
     }
     record::end(out, begin);
@@ -108,7 +111,9 @@ fn nfs(
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
+    let tally = &shared.tallies[origin.asker.event_loop];
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
+        tally.answered(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
         return Ok(Taken::Done);
     };
@@ -116,12 +121,15 @@ fn nfs(
         Ok(owner) => owner,
         Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(handle.bytes().to_vec())),
         Err(Unowned::Different) => {
+            tally.answered(procedure, Some(Nfsstat3::XDEV));
             answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::XDEV).encode(out));
             return Ok(Taken::Done);
         }
     };
     let rules = Rules::of(shared, owner);
     if let Err(status) = rules.permit(origin.client, &meaning) {
+        tally.answered(procedure, Some(status));
+        tally.refused(Refused::by(status));
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         return Ok(Taken::Done);
     }
@@ -131,8 +139,13 @@ fn nfs(
             let mut replays = shared.replays(call.xid);
             match replays.begin(now, origin.client.ip(), call.xid, procedure, record, origin.asker) {
                 Verdict::New(known) => Some(known),
-                Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
+                Verdict::Joined(displaced) => {
+                    tally.duplicate(Duplicate::Running);
+                    return Ok(Taken::Joined { displaced });
+                }
                 Verdict::Done(results) => {
+                    tally.duplicate(Duplicate::Answered);
+                    tally.answered(procedure, status(results));
                     answer(out, call.xid, |out| out.extend_from_slice(results));
                     return Ok(Taken::Done);
                 }
@@ -156,10 +169,11 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
 }
 
 /// Answers a call on an object that no server knows.
-pub(crate) fn stale(record: &[u8], out: &mut Vec<u8>) -> Taken {
+pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
+        tally.answered(procedure, Some(Nfsstat3::STALE));
         answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
     }
     Taken::Done
@@ -172,7 +186,7 @@ enum Unowned<'a> {
 }
 
 fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<'a>>) -> Result<Owner, Unowned<'a>> {
-    let of = |handle: FileHandle<'a>| shared.whose.of(handle).ok_or(Unowned::Unknown(handle));
+    let of = |handle: FileHandle<'a>| shared.whose.of(handle.bytes()).ok_or(Unowned::Unknown(handle));
     let owner = of(handle)?;
     match second.map(of).transpose()? {
         Some(other) if other != owner => Err(Unowned::Different),

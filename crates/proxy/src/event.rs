@@ -2,6 +2,7 @@
 //! One read and one write for a batch of calls.
 
 use crate::clerk::{About, Desk, Job};
+use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::mountd::{Below, Mountd};
@@ -13,6 +14,7 @@ use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
+use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -36,6 +38,11 @@ pub(crate) struct Shared {
     /// Bytes of calls and answers under way.
     pub(crate) memory: Budget,
     pub(crate) stop: AtomicBool,
+    pub(crate) started: Instant,
+    /// What each event loop counts.
+    pub(crate) tallies: Box<[Tally]>,
+    /// Clients that found no place; counted by the acceptor.
+    pub(crate) turned_away: Count,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -45,11 +52,14 @@ impl Shared {
         exports: Vec<Realm>,
         mountd: Mountd,
         limits: crate::config::Limits,
+        loops: usize,
     ) -> Self {
+        let tallies = (0..loops).map(|_| Tally::default()).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let whose = Whose::new(exports.len());
         let memory = Budget::new(limits.memory);
-        Self { pools, exports, whose, mountd, limits, memory, stop: AtomicBool::new(false), replays }
+        let (stop, started, turned_away) = (AtomicBool::new(false), Instant::now(), Count::default());
+        Self { pools, exports, whose, mountd, limits, memory, stop, started, tallies, turned_away, replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -232,6 +242,7 @@ impl Loop {
                 self.flush_touched();
             }
         }
+        self.flush_touched();
         Ok(())
     }
 
@@ -276,6 +287,7 @@ impl Loop {
             ending: false,
         });
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.tally().welcomed.add(1);
         Ok(())
     }
 
@@ -299,6 +311,11 @@ impl Loop {
             client.queued = true;
             self.ready.push(client.origin.asker);
         }
+    }
+
+    /// What this loop counts.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.shared.tallies[self.number]
     }
 
     pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
@@ -351,11 +368,14 @@ impl Loop {
         let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
+        let tally = &shared.tallies[*number];
         *moved = now;
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
+            tally.moved(Bytes::FromClients, record::MARK + record.len());
+            let before = out.len();
             match dispatch::take(now, shared, origin, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
@@ -372,6 +392,7 @@ impl Loop {
                     held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
                 }
             }
+            tally.moved(Bytes::ToClients, out.len() - before);
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
@@ -395,11 +416,11 @@ impl Loop {
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, purse, .. } = self;
+        let Self { shared, clients, links, held, unsorted, buffers, number, purse, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
-            true => dispatch::stale(&call.record, out),
+            true => dispatch::stale(&shared.tallies[*number], &call.record, out),
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
@@ -438,6 +459,7 @@ impl Loop {
         let client = &mut self.clients[slot];
         client.answered(0);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
+        self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
     }
 
@@ -467,7 +489,8 @@ impl Loop {
         // One that is paused waits for us.
         let holds =
             |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
         let slots: Vec<usize> =
             self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -485,6 +508,7 @@ impl Loop {
             self.end_stalled(now);
         }
         self.tick_count += 1;
+        self.tally().held.set(self.held.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -512,6 +536,7 @@ impl Loop {
         if let Some(client) = self.clients.try_remove(slot) {
             self.purse.earn(client.unread);
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.tally().ended.add(1);
         }
     }
 }
@@ -548,8 +573,10 @@ const LOOKS: u32 = 3;
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
+/// again. Looked for every so many ticks.
 const STALL: Duration = Duration::from_secs(60);
+const STALL_SCARCE: Duration = Duration::from_secs(5);
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;

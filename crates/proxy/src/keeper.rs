@@ -9,10 +9,10 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::pool::{Pool, lock};
 use crate::realm::Realm;
-use crate::whose::Owner;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
 use std::sync::Arc;
@@ -55,15 +55,16 @@ fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator<Item = &'s
 fn watch(shared: &Shared, number: usize, server: ServerId) {
     let pool = &shared.pools[number];
     let interval = duration(pool.config.probe_interval);
-    let mut client = None;
+    let (mut client, mut fresh) = (None, true);
     loop {
         let asked = Instant::now();
         let found = probe(shared, pool, server, &mut client);
         if found.is_err() {
             client = None;
-            exports(shared, pool).for_each(|export| export.silent(server));
+            exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
-        judge(pool, server, &found);
+        judge(pool, server, &found, fresh);
+        fresh &= matches!(found, Ok(Standing::Undecided));
         // As long as others must be heard it is asked again soon.
         let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
         if !pause(shared, wait.saturating_sub(asked.elapsed())) {
@@ -81,24 +82,29 @@ enum Standing {
     Undecided,
 }
 
-fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>) {
+/// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.
+fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, fresh: bool) {
     let now = pool.time(Instant::now());
     if let Ok(Standing::Belongs) = found {
         pool.set_foreign(server, None);
     }
-    match (found, pool.servers.health(server)) {
+    // What an administrator does meanwhile is not overruled.
+    let health = pool.servers.health(server);
+    match (found, health) {
+        // It was there before this daemon: nothing speaks against it, and it need not start slowly.
+        (Ok(Standing::Belongs), Health::Down) if fresh => pool.servers.shift(Time::ZERO, server, health, Health::Up),
         (Ok(Standing::Belongs), Health::Down | Health::Quarantined) => {
-            pool.servers.set_health(now, server, Health::Probation);
+            pool.servers.shift(now, server, health, Health::Probation);
         }
         (
             Ok(Standing::Foreign(why)),
             Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined,
         ) => {
             pool.set_foreign(server, Some(why.clone()));
-            pool.servers.set_health(now, server, Health::Quarantined);
+            pool.servers.shift(now, server, health, Health::Quarantined);
         }
         (Err(_), Health::Up | Health::Probation | Health::Failing) => {
-            pool.servers.set_health(now, server, Health::Down);
+            pool.servers.shift(now, server, health, Health::Down);
         }
         (Ok(Standing::Belongs), Health::Up | Health::Probation | Health::Failing)
         | (Ok(Standing::Undecided), _)
@@ -139,6 +145,9 @@ fn probe(
             client.insert((nfs, seen))
         }
     };
+    let asked = Instant::now();
+    nfs.nfs(&Call::Null)?;
+    pool.round_trip(server, asked.elapsed());
     let mut standing = Standing::Belongs;
     for (number, seen) in seen {
         let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
@@ -147,8 +156,16 @@ fn probe(
             failed => return Err(ClientError::Status(failed.status())),
         }
         let export = &shared.exports[*number];
-        match export.heard(server, seen.clone()) {
-            Some(true) => shared.whose.learn(Key::of(&seen.root), Owner::Export(*number)),
+        match export.heard(server, seen.clone(), &shared.whose) {
+            Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
+                Ok(()) => {}
+                Err(other) => {
+                    let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
+                    standing = Standing::Foreign(format!(
+                        "its handles of {own} are those of {other}: one daemon cannot serve both"
+                    ));
+                }
+            },
             Some(false) => {
                 let path = &export.rules().source;
                 standing =

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::config;
+use crate::rtt::RoundTrips;
 use midas_core::control::Controller;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
@@ -10,9 +11,10 @@ use midas_core::route::placement::Placement;
 use midas_core::route::ring::Member;
 use midas_core::servers::Servers;
 use midas_core::telemetry::recorder::Recorder;
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A pool as all event loops see it.
 pub(crate) struct Pool {
@@ -21,8 +23,11 @@ pub(crate) struct Pool {
     /// Where the links to its servers begin in every event loop.
     pub(crate) first_link: usize,
     recorder: Mutex<Recorder>,
+    round_trips: Mutex<RoundTrips>,
     /// Why a server does not belong, in words.
     foreign: Mutex<Vec<Option<String>>>,
+    /// Connections that were made to each server.
+    connects: Box<[AtomicU64]>,
     clock: Clock,
 }
 
@@ -41,7 +46,9 @@ impl Pool {
         }
         let recorder = Mutex::new(Recorder::new(members.len()));
         let foreign = Mutex::new(vec![None; members.len()]);
-        Self { config, servers, first_link, recorder, foreign, clock }
+        let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let round_trips = Mutex::new(RoundTrips::new(members.len()));
+        Self { config, servers, first_link, recorder, round_trips, foreign, connects, clock }
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {
@@ -76,13 +83,29 @@ impl Pool {
 
     /// A server does not answer.
     pub(crate) fn down(&self, now: Instant, server: ServerId) {
-        if self.open(server) {
-            self.servers.set_health(self.time(now), server, Health::Down);
+        for open in [Health::Up, Health::Probation] {
+            self.servers.shift(self.time(now), server, open, Health::Down);
         }
+    }
+
+    /// A connection to a server was made.
+    pub(crate) fn connected(&self, server: ServerId) {
+        self.connects[server.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections that were made to a server so far.
+    pub(crate) fn connects(&self, server: ServerId) -> u64 {
+        self.connects[server.index()].load(Ordering::Relaxed)
     }
 
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         lock(&self.recorder)
+    }
+
+    /// A NULL to this server took so long.
+    pub(crate) fn round_trip(&self, server: ServerId, took: Duration) {
+        let took = Span::from_nanos(took.as_nanos() as u64);
+        self.servers.publish_rtt(lock(&self.round_trips).took(server, took));
     }
 
     /// One tick of the controllers of the exports that these servers serve.

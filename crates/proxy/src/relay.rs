@@ -1,5 +1,6 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::link::Flight;
@@ -38,7 +39,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered.
     pub(crate) fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, .. } = flight;
+        let Flight { waits, owner, realm, sent, since, .. } = flight;
         let kind = sent.meaning.kind;
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
@@ -54,6 +55,9 @@ impl Relay<'_> {
             // A refusal is about the call, not about the server.
             None => End::Answered { ok: false, unstable },
         };
+        let tally = &self.shared.tallies[self.number];
+        tally.answered(waits.procedure, status.map(Nfsstat3));
+        tally.took(sent.meaning.op, now.saturating_duration_since(since));
         self.shared.exports[realm].settle(now, sent, end);
         match (&changed, results) {
             (Some(results), _) => self.results(waits, results),
@@ -143,6 +147,8 @@ impl Relay<'_> {
         };
         client.answered(cost);
         client.connection.put(self.buffers, parts);
+        let size = parts.iter().map(|part| part.len()).sum();
+        self.shared.tallies[self.number].moved(Bytes::ToClients, size);
         self.touched.push(asker.slot);
     }
 }

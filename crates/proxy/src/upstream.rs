@@ -3,15 +3,18 @@
 
 use crate::clerk::{About, Job};
 use crate::clock::duration;
+use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
 use crate::link::{Flight, Link, State};
 use crate::realm::End;
 use crate::relay::{Relay, Waits};
 use crate::verify::{Doubt, Verdict};
+use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_net::{Buffers, Flow, Go};
+use midas_nfs::record;
 use mio::event::Event;
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,14 @@ struct Errand {
     forsaken: Option<ServerId>,
 }
 
+/// What a call waits for.
+struct Wait {
+    /// The one server that may serve it, if there is such.
+    bound: Option<ServerId>,
+    /// Why none may serve it; none if there was only no place for it.
+    why: Option<Exclusion>,
+}
+
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
     now: Instant,
@@ -45,12 +56,15 @@ pub(crate) fn begin(
     record: &[u8],
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward, since: now, forsaken: None };
-    let bound = errand.send(now, shared, links, buffers, record).err()?;
+    let Wait { bound, why } = errand.send(now, shared, links, buffers, record).err()?;
+    if let Some(why) = why {
+        shared.tallies[asker.event_loop].held(why);
+    }
     Some(Box::new(Held { errand, record: record.to_vec(), bound, doubtful: false }))
 }
 
 impl Errand {
-    /// Routes a call and puts it on its link. If it must wait, the error is the one server that it waits for, if there is such.
+    /// Routes a call and puts it on its link; the error says what it must wait for.
     fn send(
         self,
         now: Instant,
@@ -58,11 +72,11 @@ impl Errand {
         links: &mut [Link],
         buffers: &mut Buffers,
         record: &[u8],
-    ) -> Result<(), Option<ServerId>> {
+    ) -> Result<(), Wait> {
         let Self { asker, forward: Forward { xid, procedure, meaning, known, realm, owner, cost }, since, forsaken } =
             self;
         let export = &shared.exports[realm];
-        let sent = export.send(now, meaning, forsaken).map_err(|(_, bound)| bound)?;
+        let sent = export.send(now, meaning, forsaken).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
@@ -70,9 +84,10 @@ impl Errand {
         let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
         let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
             export.take_back(now, sent);
-            return Err(None);
+            return Err(Wait { bound: None, why: None });
         };
         let waits = Waits { asker, xid, procedure, known, cost };
+        shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
             Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false },
             record,
@@ -85,11 +100,15 @@ impl Errand {
 impl Loop {
     pub(crate) fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
+        let was_up = matches!(link.state, State::Up(_));
         if !link.connected(now, &mut self.buffers) {
             if matches!(link.state, State::Down) {
                 self.lost(now, index);
             }
             return;
+        }
+        if !was_up {
+            self.shared.pools[link.pool].connected(link.server);
         }
         if !link.doubts.is_empty() {
             self.ask_back(now, index);
@@ -104,8 +123,9 @@ impl Loop {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
-            let name = &shared.pools[*pool].server(*server).name;
+            let (name, tally) = (&shared.pools[*pool].server(*server).name, &shared.tallies[*number]);
             let flow = connection.receive(scratch, |reply, _| {
+                tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 if let Some(flight) = xid.and_then(|xid| flights.remove(xid)) {
                     let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
@@ -162,7 +182,9 @@ impl Loop {
             let Link { pool, server, .. } = self.links[index];
             let pool = &self.shared.pools[pool];
             let (health, config) = (pool.servers.health(server), &pool.config);
-            let open = matches!(health, Health::Up | Health::Probation | Health::Failing | Health::Drained);
+            // A drained server ends what it has, as long as it is there.
+            let there = health == Health::Drained && matches!(self.links[index].state, State::Up(_));
+            let open = there || matches!(health, Health::Up | Health::Probation | Health::Failing);
             let patience = if open { duration(config.call_timeout) } else { MOVE_AFTER };
             let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
             self.links[index].tend(now, self.poll.registry());
@@ -276,6 +298,7 @@ impl Loop {
                 self.resolved(&mut call);
                 let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
                 self.shared.whose.learn_from(owner, procedure, &results);
+                self.tally().answered(procedure, status(&results));
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
             }
             Verdict::Send => {
@@ -323,8 +346,8 @@ impl Loop {
             }
             self.forsake(now, &mut call);
             let Self { shared, links, buffers, .. } = self;
-            if let Err(bound) = call.errand.send(now, shared, links, buffers, &call.record) {
-                call.bound = bound;
+            if let Err(wait) = call.errand.send(now, shared, links, buffers, &call.record) {
+                call.bound = wait.bound;
                 self.held.push_back(call);
             }
         }

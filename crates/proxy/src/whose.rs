@@ -36,9 +36,9 @@ impl Whose {
         Self { only, parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
 
-    pub(crate) fn of(&self, handle: FileHandle<'_>) -> Option<Owner> {
+    pub(crate) fn of(&self, handle: &[u8]) -> Option<Owner> {
         self.only.or_else(|| {
-            let key = Key::of(handle.bytes());
+            let key = Key::of(handle);
             lock(self.part(key)).find(key)
         })
     }
@@ -46,6 +46,21 @@ impl Whose {
     pub(crate) fn learn(&self, handle: Key, owner: Owner) {
         if self.only.is_none() {
             lock(self.part(handle)).insert(handle, owner);
+        }
+    }
+
+    /// An export's root is its own; or another export has the very same handle, and no call could be told from the other's.
+    pub(crate) fn claim(&self, root: Key, export: usize) -> Result<(), usize> {
+        if self.only.is_some() {
+            return Ok(());
+        }
+        let mut part = lock(self.part(root));
+        match part.find(root) {
+            Some(Owner::Export(other)) if other != export => Err(other),
+            Some(_) | None => {
+                part.insert(root, Owner::Export(export));
+                Ok(())
+            }
         }
     }
 
@@ -102,12 +117,19 @@ mod tests {
 
     #[test]
     fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
-        let handle = FileHandle::new(b"handle").unwrap();
+        let handle = &b"handle"[..];
         assert_eq!(Whose::new(1).of(handle), Some(Owner::Export(0)));
         let whose = Whose::new(2);
         assert_eq!(whose.of(handle), None);
-        whose.learn(Key::of(handle.bytes()), Owner::Export(1));
+        whose.learn(Key::of(handle), Owner::Export(1));
         assert_eq!(whose.of(handle), Some(Owner::Export(1)));
+    }
+
+    #[test]
+    fn a_root_belongs_to_one_export_alone() {
+        let whose = Whose::new(2);
+        assert_eq!((whose.claim(Key(7), 1), whose.claim(Key(7), 1)), (Ok(()), Ok(())));
+        assert_eq!(whose.claim(Key(7), 0), Err(1));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
 pub(crate) mod nfsd;
+pub(crate) mod raw;
 pub(crate) mod serve;
+pub(crate) mod switch;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,16 @@ pub(crate) fn impossible(cases: &[(&str, &str)]) {
         assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
         assert!(output.stdout.is_empty(), "midas {typed} printed something");
     }
+}
+
+/// Resident memory of a process now and at its highest, in bytes.
+pub(crate) fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("the kernel tells it");
+        line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).expect("kibibytes") << 10
+    };
+    (field("VmRSS:"), field("VmHWM:"))
 }
 
 /// What a command printed that must succeed.
