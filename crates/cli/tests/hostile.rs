@@ -39,7 +39,7 @@ fn plain() -> (Nfsd, Serve) {
 
 fn capped() -> (Nfsd, Serve) {
     let (nfsd, servers) = three(&[]);
-    let proxy = Site { more: MEMORY, ..Site::of(&servers) }.start();
+    let proxy = Site { more: MEMORY.to_owned(), ..Site::of(&servers) }.start();
     (nfsd, proxy)
 }
 
@@ -357,12 +357,20 @@ fn e2_a_client_on_a_high_port_is_refused_unless_the_export_is_insecure() {
     raw.alive();
 }
 
-/// Two exports: whose a handle is must be found out.
-const OTHER: &str = "[[export]]\npath = \"/other\"\nsource = \"/scratch\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\ninsecure = true";
+/// A second export over a server of its own: whose a handle is must be found out.
+fn other(nfsd: &Nfsd) -> String {
+    format!(
+        "[[pool]]\nname = \"other\"\nservers = \"{}\"\n\
+         [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [\"127.0.0.0/8\"]\ninsecure = true",
+        nfsd.addresses[0]
+    )
+}
 
 #[test]
 fn a4_handles_that_no_server_gave_are_refused_and_nobody_waits_for_them() {
-    for more in ["", OTHER] {
+    let scratch = Scratch::new();
+    let second = Nfsd::start(&["--dir", &scratch.path().display().to_string(), "--export", "/other"]);
+    for more in [String::new(), other(&second)] {
         let (_nfsd, servers) = three(&[]);
         let proxy = Site { more, ..Site::of(&servers) }.start();
         let (_, root) = proxy.client();

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod config;
+pub mod survey;
 
 mod admin;
 mod agreed;

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
-        let handle = &b"handle"[..];
+        let handle = b"handle";
         assert_eq!(Whose::new(1).of(handle), Some(Owner::Export(0)));
         let whose = Whose::new(2);
         assert_eq!(whose.of(handle), None);

@@ -18,7 +18,7 @@ pub(crate) struct Site {
     pub(crate) clients: &'static str,
     pub(crate) insecure: bool,
     /// More tables, behind the export's.
-    pub(crate) more: &'static str,
+    pub(crate) more: String,
 }
 
 impl Site {
@@ -39,7 +39,7 @@ impl Site {
             source: if source.is_empty() { "/" } else { source }.to_owned(),
             clients: "\"127.0.0.0/8\"",
             insecure: true,
-            more: "",
+            more: String::new(),
         }
     }
 

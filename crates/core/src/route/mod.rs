@@ -35,6 +35,7 @@ pub struct Router {
     rng: Rng,
     /// Pins serve both policies; widths only first-fit.
     keys: first_fit::State,
+    keys_max: usize,
     turns: BTreeMap<Key, ServerId>,
 }
 
@@ -51,6 +52,7 @@ impl Router {
             policy,
             rng: Rng::for_purpose(seed, 0x0072_6f75_7465),
             keys: first_fit::State::new(keys),
+            keys_max: keys,
             turns: BTreeMap::new(),
         }
     }
@@ -63,7 +65,7 @@ impl Router {
     /// Another policy from now on. What was remembered for the one before is forgotten.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
-        self.keys = first_fit::State::new(self.keys.pins.room());
+        self.keys = first_fit::State::new(self.keys_max);
         self.turns.clear();
     }
 

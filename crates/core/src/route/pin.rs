@@ -32,11 +32,6 @@ impl Pins {
         Self(alloc::vec![none; keys.clamp(1, PINS_MAX)].into_boxed_slice())
     }
 
-    /// How many keys there is room for.
-    pub(crate) fn room(&self) -> usize {
-        self.0.len()
-    }
-
     /// Where the key is pinned now.
     pub fn find(&self, now: Time, key: Key) -> Option<ServerId> {
         let pin = &self.0[self.slot_of(key)];
