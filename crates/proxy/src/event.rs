@@ -1,7 +1,7 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
-use crate::clerk::{About, Desk, Job};
+use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
@@ -84,8 +84,8 @@ pub(crate) enum Mail {
     Answer(Asker, Vec<u8>),
     /// A client of this loop waits for one answer less.
     Displaced(Asker),
-    /// It was found out whose this handle is; or that it is nobody's.
-    Sorted { handle: Key, stale: bool },
+    /// It was found out what calls waited for; or that there is no such object.
+    Sorted { key: Key, stale: bool },
     /// It was found out whether a call was executed.
     Verified { about: About, verdict: Verdict },
 }
@@ -120,7 +120,7 @@ pub(crate) struct Loop {
     pub(crate) links: Vec<Link>,
     /// Calls that no server may serve now, or that no link has a place for.
     pub(crate) held: VecDeque<Box<Held>>,
-    /// Calls on handles that nobody here has seen.
+    /// Calls of which something must be found out first.
     unsorted: Vec<Unsorted>,
     /// Calls that were perhaps executed, while that is found out.
     pub(crate) doubted: Slab<Box<Held>>,
@@ -167,7 +167,7 @@ impl Client {
 
 struct Unsorted {
     asker: Asker,
-    handle: Vec<u8>,
+    unknown: Unknown,
     record: Vec<u8>,
 }
 
@@ -255,7 +255,7 @@ impl Loop {
                 }
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
-                Mail::Sorted { handle, stale } => self.sorted(now, handle, stale),
+                Mail::Sorted { key, stale } => self.sorted(now, key, stale),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -380,10 +380,10 @@ impl Loop {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
                 Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
-                Taken::Unsorted(handle) => {
+                Taken::Unsorted(unknown) => {
                     // If there are too many to ask for, the next tick asks.
-                    let _later = desk.give(Job::Whose { handle: handle.clone(), event_loop: *number });
-                    unsorted.push(Unsorted { asker: origin.asker, handle, record: record.to_vec() });
+                    let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                    unsorted.push(Unsorted { asker: origin.asker, unknown, record: record.to_vec() });
                 }
                 Taken::Forward(forward, squashed) => {
                     let record = squashed.as_deref().unwrap_or(record);
@@ -405,9 +405,9 @@ impl Loop {
         flow
     }
 
-    /// Calls on this handle can be taken now, or answered that there is no such object.
-    fn sorted(&mut self, now: Instant, handle: Key, stale: bool) {
-        let known = |call: &mut Unsorted| Key::of(&call.handle) == handle;
+    /// Calls that waited for this can be taken now, or answered that there is no such object.
+    fn sorted(&mut self, now: Instant, key: Key, stale: bool) {
+        let known = |call: &mut Unsorted| call.unknown.key() == key;
         let calls: Vec<Unsorted> = self.unsorted.extract_if(.., known).collect();
         for call in calls {
             self.take_sorted(now, call, stale);
@@ -416,7 +416,7 @@ impl Loop {
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, number, purse, .. } = self;
+        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
@@ -424,7 +424,11 @@ impl Loop {
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
-            Taken::Unsorted(handle) => unsorted.push(Unsorted { handle, ..call }),
+            Taken::Unsorted(unknown) => {
+                // A name may have to be found for a call after another one, or after whose it is.
+                let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                unsorted.push(Unsorted { unknown, ..call });
+            }
             Taken::Forward(forward, squashed) => {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
@@ -439,10 +443,10 @@ impl Loop {
     fn ask_again(&mut self) {
         let mut asked: Vec<Key> = Vec::new();
         for call in &self.unsorted {
-            let key = Key::of(&call.handle);
+            let key = call.unknown.key();
             if !asked.contains(&key) && asked.len() < ASKED_MOST {
                 asked.push(key);
-                let _later = self.desk.give(Job::Whose { handle: call.handle.clone(), event_loop: self.number });
+                let _later = self.desk.give(Job::Sort { unknown: call.unknown.clone(), event_loop: self.number });
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::agreed::Agreed;
 use crate::clock::duration;
+use crate::cookies;
 use crate::event::Shared;
 use crate::pool::{Pool, lock};
 use crate::realm::Realm;
@@ -63,7 +64,7 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
             client = None;
             exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
-        judge(pool, server, &found, fresh);
+        admit(pool, server, &found, (client.as_ref(), fresh));
         fresh &= matches!(found, Ok(Standing::Undecided));
         // As long as others must be heard it is asked again soon.
         let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
@@ -80,6 +81,18 @@ enum Standing {
     Foreign(String),
     /// Others must be heard first.
     Undecided,
+}
+
+/// Takes what was found to heart. Before a server takes calls it is asked whether listings may go on there.
+fn admit(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, (known, fresh): (Option<&Known>, bool)) {
+    let closed = matches!(pool.servers.health(server), Health::Down | Health::Quarantined);
+    let (true, Ok(Standing::Belongs), Some((_, seen))) = (closed, found, known) else {
+        return judge(pool, server, found, fresh);
+    };
+    let _one = lock(&pool.admission);
+    let roots: Vec<Vec<u8>> = seen.iter().map(|(_, seen)| seen.root.clone()).collect();
+    cookies::ask(pool, server, &roots);
+    judge(pool, server, found, fresh);
 }
 
 /// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.

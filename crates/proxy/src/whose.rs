@@ -1,10 +1,10 @@
 //! Which export a handle belongs to. A handle does not say: it is learned from replies, and asked of the servers when a client
 //! brings one that nobody here has seen (it mounted before this proxy started).
 
+use crate::generations::Generations;
 use crate::pool::lock;
 use midas_core::key::Key;
 use midas_nfs::nfs3::{FileHandle, Procedure, Reply};
-use std::collections::HashMap;
 use std::sync::Mutex;
 
 /// Whose a handle is.
@@ -20,13 +20,7 @@ pub(crate) enum Owner {
 pub(crate) struct Whose {
     /// Where there is only one export, every handle is its.
     only: Option<Owner>,
-    parts: Box<[Mutex<Generations>]>,
-}
-
-#[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<Key, Owner>,
-    old: HashMap<Key, Owner>,
+    parts: Box<[Mutex<Generations<Owner>>]>,
 }
 
 impl Whose {
@@ -84,32 +78,13 @@ impl Whose {
         }
     }
 
-    fn part(&self, handle: Key) -> &Mutex<Generations> {
+    fn part(&self, handle: Key) -> &Mutex<Generations<Owner>> {
         &self.parts[(handle.0 % PARTS as u64) as usize]
     }
 }
 
-impl Generations {
-    fn find(&mut self, handle: Key) -> Option<Owner> {
-        if let Some(owner) = self.young.get(&handle) {
-            return Some(*owner);
-        }
-        let owner = self.old.remove(&handle)?;
-        self.insert(handle, owner);
-        Some(owner)
-    }
-
-    fn insert(&mut self, handle: Key, owner: Owner) {
-        if self.young.len() >= YOUNG_MAX {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(handle, owner);
-    }
-}
-
+/// With two generations each a million handles in all, about 50 MB, and only where there are several exports.
 const PARTS: usize = 64;
-/// Handles of one generation in one part: a million in all, about 50 MB, and only where there are several exports.
-const YOUNG_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {
@@ -130,16 +105,5 @@ mod tests {
         let whose = Whose::new(2);
         assert_eq!((whose.claim(Key(7), 1), whose.claim(Key(7), 1)), (Ok(()), Ok(())));
         assert_eq!(whose.claim(Key(7), 0), Err(1));
-    }
-
-    #[test]
-    fn what_is_used_stays_and_the_rest_is_forgotten() {
-        let mut generations = Generations::default();
-        for key in 0..10 * YOUNG_MAX as u64 {
-            generations.insert(Key(key), Owner::Pool(0));
-            assert_eq!(generations.find(Key(0)), Some(Owner::Pool(0)));
-        }
-        assert_eq!(generations.find(Key(1)), None);
-        assert!(generations.young.len() + generations.old.len() <= 2 * YOUNG_MAX);
     }
 }
