@@ -526,7 +526,7 @@ impl Loop {
     }
 
     /// Sends what a batch has for clients.
-    fn flush_touched(&mut self) {
+    pub(crate) fn flush_touched(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
