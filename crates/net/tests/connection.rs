@@ -15,7 +15,7 @@ const SIZES: [usize; 14] =
 
 #[test]
 fn records_of_every_size_arrive_whole_and_in_order() {
-    let (mut sender, mut receiver) = pair(Budget::new(16 << 20));
+    let (mut sender, mut receiver) = pair();
     let sent: Vec<Vec<u8>> = (0..20).flat_map(|round| SIZES.map(|size| content(round, size))).collect();
     let (mut buffers, mut scratch, mut got) = (Buffers::new(), Scratch::new(), Vec::new());
     // All at once, so that what the socket does not take waits and is not overtaken.
@@ -38,7 +38,7 @@ fn records_of_every_size_arrive_whole_and_in_order() {
 
 #[test]
 fn a_small_record_that_comes_byte_by_byte_takes_no_reservation() {
-    let (mut sender, mut receiver) = pair(Budget::new(16 << 20));
+    let (mut sender, mut receiver) = pair();
     let (mut buffers, mut scratch, mut got) = (Buffers::new(), Scratch::new(), Vec::new());
     let mut bytes = Vec::new();
     record::put(&mut bytes, |out| out.extend_from_slice(&content(1, 300)));
@@ -74,7 +74,8 @@ fn content(round: usize, size: usize) -> Vec<u8> {
     (0..size).map(|at| (at.wrapping_mul(31) ^ at >> 8 ^ round ^ size) as u8).collect()
 }
 
-fn pair(budget: Budget) -> (Connection, Connection) {
+fn pair() -> (Connection, Connection) {
+    let budget = Budget::new(16 << 20);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();

@@ -242,6 +242,7 @@ impl Loop {
                 self.flush_touched();
             }
         }
+        self.flush_touched();
         Ok(())
     }
 
