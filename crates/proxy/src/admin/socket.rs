@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// A control socket that listens; its file goes with it.
 #[derive(Debug)]
@@ -20,7 +21,14 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) struct File {
     path: PathBuf,
-    inode: (u64, u64),
+    identity: Identity,
+}
+
+/// Which file it is. Numbers of inodes are used again at once, so when it was made belongs to it.
+type Identity = (u64, u64, Option<SystemTime>);
+
+fn identity(meta: &fs::Metadata) -> Identity {
+    (meta.dev(), meta.ino(), meta.created().ok())
 }
 
 impl Socket {
@@ -42,15 +50,14 @@ impl Socket {
         rustix::fs::chmod(path, Mode::from_raw_mode(SOCKET_MODE))?;
         let meta = fs::symlink_metadata(path)?;
         listen(&socket, BACKLOG)?;
-        let file = File { path: path.to_owned(), inode: (meta.dev(), meta.ino()) };
+        let file = File { path: path.to_owned(), identity: identity(&meta) };
         Ok(Self { listener: socket.into(), file })
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        let ours = |meta: &fs::Metadata| (meta.dev(), meta.ino()) == self.inode;
-        if fs::symlink_metadata(&self.path).is_ok_and(|meta| ours(&meta)) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|meta| identity(&meta) == self.identity) {
             let _gone = fs::remove_file(&self.path);
         }
     }
