@@ -61,20 +61,29 @@ pub enum Why {
 }
 
 impl Why {
+    /// The words that users read, in the order of their codes.
+    pub const NAMES: [&'static str; 10] =
+        ["home", "steered", "pinned", "split", "overflow", "capped", "rerouted", "panic", "turn", "observed"];
+
+    /// The reason's code, dense from 0: for counting.
+    pub const fn code(self) -> usize {
+        match self {
+            Self::Home => 0,
+            Self::Steered { .. } => 1,
+            Self::Pinned => 2,
+            Self::Split { .. } => 3,
+            Self::Overflow => 4,
+            Self::Capped => 5,
+            Self::Rerouted(_) => 6,
+            Self::Panic => 7,
+            Self::Turn => 8,
+            Self::Observed { .. } => 9,
+        }
+    }
+
     /// The word that users read.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Home => "home",
-            Self::Steered { .. } => "steered",
-            Self::Pinned => "pinned",
-            Self::Split { .. } => "split",
-            Self::Overflow => "overflow",
-            Self::Capped => "capped",
-            Self::Rerouted(_) => "rerouted",
-            Self::Panic => "panic",
-            Self::Turn => "turn",
-            Self::Observed { .. } => "observed",
-        }
+        Self::NAMES[self.code()]
     }
 }
 
@@ -106,6 +115,43 @@ pub enum Exclusion {
 }
 
 impl Exclusion {
+    /// Every reason, in the order of their codes.
+    pub const ALL: [Self; 11] = [
+        Self::Down,
+        Self::Failing,
+        Self::Probation,
+        Self::Drained,
+        Self::Quarantined,
+        Self::OtherSubtree,
+        Self::PlacedElsewhere,
+        Self::ListingElsewhere,
+        Self::UncommittedElsewhere,
+        Self::FencedElsewhere,
+        Self::PerhapsExecutedElsewhere,
+    ];
+
+    /// The reason's code, dense from 0: for counting.
+    pub const fn code(self) -> usize {
+        self as usize
+    }
+
+    /// The word that programs read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Failing => "failing",
+            Self::Probation => "probation",
+            Self::Drained => "drained",
+            Self::Quarantined => "quarantined",
+            Self::OtherSubtree => "other_subtree",
+            Self::PlacedElsewhere => "placed_elsewhere",
+            Self::ListingElsewhere => "listing_elsewhere",
+            Self::UncommittedElsewhere => "uncommitted_elsewhere",
+            Self::FencedElsewhere => "fenced_elsewhere",
+            Self::PerhapsExecutedElsewhere => "perhaps_executed_elsewhere",
+        }
+    }
+
     /// The sentence that users read.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -121,5 +167,32 @@ impl Exclusion {
             Self::FencedElsewhere => "another server changed it and this one may not know yet",
             Self::PerhapsExecutedElsewhere => "another server has perhaps executed it",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_dense_and_names_differ() {
+        for (code, why) in Exclusion::ALL.into_iter().enumerate() {
+            assert_eq!(why.code(), code);
+            assert!(Exclusion::ALL.iter().all(|other| *other == why || other.name() != why.name()));
+        }
+        let whys = [
+            Why::Home,
+            Why::Steered { from: ServerId(0), gap: Load::ONE },
+            Why::Pinned,
+            Why::Split { width: 2 },
+            Why::Overflow,
+            Why::Capped,
+            Why::Rerouted(Exclusion::Down),
+            Why::Panic,
+            Why::Turn,
+            Why::Observed { would: ServerId(0) },
+        ];
+        assert!(whys.iter().enumerate().all(|(code, why)| why.code() == code));
+        assert_eq!(whys.len(), Why::NAMES.len());
     }
 }

@@ -98,6 +98,12 @@ impl Servers {
         set
     }
 
+    /// The one server of a bound call, if it takes it: a drained server still ends what was begun there.
+    pub(crate) fn open_to_bound(&self, server: ServerId) -> ServerSet {
+        let only = ServerSet::only(server);
+        if self.health(server) == Health::Drained { only } else { self.open_set().and(&only) }
+    }
+
     /// Learns from how a call that was sent at `sent` ended.
     pub(crate) fn judge(&self, now: Time, sent: Time, server: ServerId, failed: bool) {
         let slot = &self.slots[server.index()];

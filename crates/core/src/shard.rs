@@ -148,6 +148,18 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
+    /// What [`Shard::send`] would say now, and the call as it would see it: bound, where it must be. Changes nothing.
+    pub fn would(
+        &self,
+        now: Time,
+        servers: &Servers,
+        knobs: &Knobs,
+        target: &Target,
+    ) -> (Target, Result<Route, Exclusion>) {
+        let target = self.fenced(now, servers, *target);
+        (target, self.router.would(now, servers, knobs, &target))
+    }
+
     /// Sends on a route that was chosen elsewhere.
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
         if let Some(fetch) = &pass.fetch {
@@ -211,7 +223,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         &mut self.cache
     }
 
-    /// The router, to explain what it would do.
+    /// The router, to give it another policy.
     pub fn router(&mut self) -> &mut Router {
         &mut self.router
     }

@@ -7,6 +7,7 @@ use crate::route::budget::Share;
 use crate::time::Span;
 
 /// The knobs of both policies.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knobs {
     /// d: how many servers `paper` samples. Paper: P5.
@@ -31,6 +32,8 @@ pub struct Knobs {
     pub width_min: u16,
     /// first-fit: whether mutations may be split at all (only where the pool is coherent).
     pub split: bool,
+    /// The administrator's way out: every call at its directory's home, whatever the policy.
+    pub bypass: bool,
 }
 
 impl Knobs {
@@ -55,6 +58,7 @@ impl Default for Knobs {
             patience: None,
             width_min: WIDTH_MIN,
             split: true,
+            bypass: false,
         }
     }
 }

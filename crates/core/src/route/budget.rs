@@ -21,6 +21,11 @@ impl SteerBudget {
         let _ = self.0.fetch_update(Relaxed, Relaxed, |level| Some((level + share.0).min(TOKEN)));
     }
 
+    /// Another bucket, as full as this one.
+    pub fn copy(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Relaxed)))
+    }
+
     /// Takes a token if there is one.
     pub fn take(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |level| level.checked_sub(TOKEN)).is_ok()

@@ -61,12 +61,12 @@ impl Feasible {
             Some(allowed) => servers.ring.first_of(key, &allowed).or(allowed.iter().next()),
         };
         let home = home.ok_or(Exclusion::PlacedElsewhere)?;
-        let mut set = servers.open_set();
+        let mut set = match target.bound {
+            None => servers.open_set(),
+            Some((server, _)) => servers.open_to_bound(server),
+        };
         if let Some(allowed) = allowed {
             set = set.and(&allowed);
-        }
-        if let Some((server, _)) = target.bound {
-            set = set.and(&ServerSet::only(server));
         }
         let panic = set.is_empty();
         if panic {
@@ -101,7 +101,8 @@ pub fn exclusion(servers: &Servers, target: &Target, server: ServerId) -> Option
             Bound::Fenced => Exclusion::FencedElsewhere,
             Bound::PerhapsExecuted => Exclusion::PerhapsExecutedElsewhere,
         }),
-        Some(_) | None => health_exclusion(servers, server),
+        Some(_) => health_exclusion(servers, server).filter(|why| *why != Exclusion::Drained),
+        None => health_exclusion(servers, server),
     }
 }
 
@@ -212,6 +213,17 @@ mod tests {
         let servers = pool(table, &[Health::Up, Health::Up]);
         assert_eq!(Feasible::of(&servers, &target(1), Key(1)).unwrap_err(), Exclusion::PlacedElsewhere);
         assert!(Feasible::of(&servers, &target(2), Key(2)).is_ok());
+    }
+
+    #[test]
+    fn what_is_bound_to_a_drained_server_ends_there_and_nothing_new_begins() {
+        let servers = pool(Placement::Ring, &[Health::Drained, Health::Up]);
+        let mut target = target(3);
+        assert_eq!(Feasible::of(&servers, &target, target.place).unwrap().set, ServerSet::only(ServerId(1)));
+        target.bound = Some((ServerId(0), Bound::Uncommitted));
+        let feasible = Feasible::of(&servers, &target, target.place).unwrap();
+        assert_eq!((feasible.primary, feasible.panic), (ServerId(0), false));
+        assert_eq!(exclusion(&servers, &target, ServerId(1)), Some(Exclusion::UncommittedElsewhere));
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::rng::Rng;
 use crate::servers::Servers;
 use crate::time::Time;
 use alloc::collections::BTreeMap;
-use core::sync::atomic::Ordering::Relaxed;
+use budget::SteerBudget;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use feasible::{Feasible, Target};
 use first_fit::Scene;
 use policy::Policy;
@@ -53,82 +54,111 @@ impl Router {
         self.policy
     }
 
-    /// Chooses a server, or says why no server may serve the call now.
-    pub fn choose(&mut self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
-        let key = self.key(target);
-        let feasible = Feasible::of(servers, target, key)?;
-        servers.slots[feasible.home.index()].homed.fetch_add(1, Relaxed);
-        let (to, why) = self.decide(now, servers, knobs, (target, &feasible));
-        let why = match why {
-            Why::Home if feasible.panic => Why::Panic,
-            Why::Home if feasible.primary != feasible.home => {
-                Why::Rerouted(feasible::exclusion(servers, target, feasible.home).unwrap_or(Exclusion::Down))
-            }
-            other => other,
-        };
-        Ok(Route { to, home: feasible.home, why })
+    /// Another policy from now on. What was remembered for the one before is forgotten.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+        self.keys = first_fit::State::default();
+        self.turns.clear();
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        servers: &Servers,
-        knobs: &Knobs,
-        (target, feasible): (&Target, &Feasible),
-    ) -> (ServerId, Why) {
-        let scene = Scene { now, servers, knobs, feasible, target };
-        match self.policy {
-            Policy::FirstFit(_) => self.keys.choose(&scene, &mut self.rng),
+    /// Chooses a server, or says why no server may serve the call now.
+    pub fn choose(&mut self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
+        let policy = self.in_force(knobs);
+        let feasible = Feasible::of(servers, target, key(policy, target))?;
+        servers.slots[feasible.home.index()].homed.fetch_add(1, Relaxed);
+        let scene = Scene { now, servers, knobs, feasible: &feasible, target };
+        let Self { rng, keys, turns, .. } = self;
+        let memory = Memory { keys, rng, turns, budget: &servers.budget, turn: &servers.turn };
+        let (to, why) = memory.decide(policy, &scene);
+        if policy == Policy::RoundRobinDirectory && turns.len() < TURNS_MAX {
+            turns.entry(target.place).or_insert(to);
+        }
+        Ok(route(&scene, to, why))
+    }
+
+    /// What [`Router::choose`] would say now. It decides on copies: nothing is pinned, counted or taken.
+    pub fn would(&self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
+        let policy = self.in_force(knobs);
+        let feasible = Feasible::of(servers, target, key(policy, target))?;
+        let scene = Scene { now, servers, knobs, feasible: &feasible, target };
+        let (mut keys, mut rng) = (self.keys.clone(), self.rng.clone());
+        let (budget, turn) = (servers.budget.copy(), AtomicUsize::new(servers.turn.load(Relaxed)));
+        let memory = Memory { keys: &mut keys, rng: &mut rng, turns: &self.turns, budget: &budget, turn: &turn };
+        let (to, why) = memory.decide(policy, &scene);
+        Ok(route(&scene, to, why))
+    }
+
+    /// The administrator's way out overrules the policy.
+    fn in_force(&self, knobs: &Knobs) -> Policy {
+        if knobs.bypass { Policy::HashDirectory } else { self.policy }
+    }
+}
+
+/// What policies remember and draw from.
+struct Memory<'a> {
+    keys: &'a mut first_fit::State,
+    rng: &'a mut Rng,
+    turns: &'a BTreeMap<Key, ServerId>,
+    budget: &'a SteerBudget,
+    turn: &'a AtomicUsize,
+}
+
+impl Memory<'_> {
+    fn decide(self, policy: Policy, scene: &Scene<'_>) -> (ServerId, Why) {
+        let feasible = scene.feasible;
+        match policy {
+            Policy::FirstFit(_) => self.keys.choose(scene, self.rng),
             Policy::Observe => {
-                let (would, _) = self.keys.choose(&scene, &mut self.rng);
+                let (would, _) = self.keys.choose(scene, self.rng);
                 match would == feasible.primary {
                     true => (would, Why::Home),
                     false => (feasible.primary, Why::Observed { would }),
                 }
             }
-            Policy::Paper(reading) => paper::choose(
-                now,
-                servers,
-                knobs,
-                feasible,
-                paper::key_of(reading, target),
-                (reading, &mut self.keys.pins, &mut self.rng),
-            ),
+            Policy::Paper(reading) => paper::choose(scene, reading, &mut self.keys.pins, self.rng, self.budget),
             Policy::HashDirectory => (feasible.primary, Why::Home),
-            Policy::RoundRobin => (turn(servers, feasible), Why::Turn),
-            Policy::RoundRobinDirectory => (self.directory_turn(servers, feasible, target.place), Why::Turn),
-        }
-    }
-
-    /// What the policy hashes to a home.
-    fn key(&self, target: &Target) -> Key {
-        match self.policy {
-            Policy::Paper(reading) => paper::key_of(reading, target),
-            Policy::FirstFit(_)
-            | Policy::Observe
-            | Policy::HashDirectory
-            | Policy::RoundRobin
-            | Policy::RoundRobinDirectory => target.place,
+            Policy::RoundRobin => (self.next(feasible), Why::Turn),
+            Policy::RoundRobinDirectory => (self.of_directory(feasible, scene.target.place), Why::Turn),
         }
     }
 
     /// A directory is placed at the next server when it is first seen, and stays there; past the table's bound, by hash.
-    fn directory_turn(&mut self, servers: &Servers, feasible: &Feasible, directory: Key) -> ServerId {
+    fn of_directory(&self, feasible: &Feasible, directory: Key) -> ServerId {
         match self.turns.get(&directory).copied() {
             Some(server) if feasible.set.contains(server) => server,
-            None if self.turns.len() < TURNS_MAX => {
-                let server = turn(servers, feasible);
-                self.turns.insert(directory, server);
-                server
-            }
+            None if self.turns.len() < TURNS_MAX => self.next(feasible),
             Some(_) | None => feasible.primary,
         }
     }
+
+    fn next(&self, feasible: &Feasible) -> ServerId {
+        let nth = self.turn.fetch_add(1, Relaxed) % feasible.set.len();
+        feasible.set.iter().nth(nth).unwrap_or(feasible.primary)
+    }
 }
 
-fn turn(servers: &Servers, feasible: &Feasible) -> ServerId {
-    let nth = servers.turn.fetch_add(1, Relaxed) % feasible.set.len();
-    feasible.set.iter().nth(nth).unwrap_or(feasible.primary)
+/// What the policy hashes to a home.
+fn key(policy: Policy, target: &Target) -> Key {
+    match policy {
+        Policy::Paper(reading) => paper::key_of(reading, target),
+        Policy::FirstFit(_)
+        | Policy::Observe
+        | Policy::HashDirectory
+        | Policy::RoundRobin
+        | Policy::RoundRobinDirectory => target.place,
+    }
+}
+
+fn route(scene: &Scene<'_>, to: ServerId, why: Why) -> Route {
+    let Scene { servers, feasible, target, .. } = scene;
+    let why = match why {
+        Why::Home if feasible.panic => Why::Panic,
+        Why::Home if feasible.primary != feasible.home => {
+            Why::Rerouted(feasible::exclusion(servers, target, feasible.home).unwrap_or(Exclusion::Down))
+        }
+        other => other,
+    };
+    Route { to, home: feasible.home, why }
 }
 
 /// Directories whose turn is remembered.

@@ -8,10 +8,11 @@ use crate::decision::Why;
 use crate::id::{ServerId, ServerSet};
 use crate::key::Key;
 use crate::rng::Rng;
+use crate::route::budget::SteerBudget;
 use crate::route::feasible::{Feasible, Target};
+use crate::route::first_fit::Scene;
 use crate::route::pin::Pins;
 use crate::servers::Servers;
-use crate::time::Time;
 
 /// What the paper leaves open. The default is ours; the variants are the other readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,31 +57,32 @@ pub enum Eligible {
 
 /// Chooses as Algorithm 1 does.
 pub(crate) fn choose(
-    now: Time,
-    servers: &Servers,
-    knobs: &Knobs,
-    feasible: &Feasible,
-    key: Key,
-    (reading, pins, rng): (Reading, &mut Pins, &mut Rng),
+    scene: &Scene<'_>,
+    reading: Reading,
+    pins: &mut Pins,
+    rng: &mut Rng,
+    budget: &SteerBudget,
 ) -> (ServerId, Why) {
+    let Scene { now, servers, knobs, feasible, target } = *scene;
+    let key = key_of(reading, target);
     let home = feasible.primary;
     if !knobs.steering || feasible.set == ServerSet::only(home) {
         return (home, Why::Home);
     }
     if reading.eligible == Eligible::Every {
-        servers.budget.fill(knobs.steer_share);
+        budget.fill(knobs.steer_share);
     }
     if let Some(pinned) = pins.find(now, key).filter(|server| *server != home && feasible.set.contains(*server)) {
-        return match reading.pin == PinCost::Free || servers.budget.take() {
+        return match reading.pin == PinCost::Free || budget.take() {
             true => (pinned, Why::Pinned),
             false => (home, Why::Capped),
         };
     }
     let Some(best) = best_of_sample(servers, knobs, feasible, rng) else { return (home, Why::Home) };
     if reading.eligible == Eligible::Margin {
-        servers.budget.fill(knobs.steer_share);
+        budget.fill(knobs.steer_share);
     }
-    if !servers.budget.take() {
+    if !budget.take() {
         return (home, Why::Capped);
     }
     pins.pin(key, best, now + knobs.pin);

@@ -294,3 +294,36 @@ fn round_robin_goes_round_and_directories_keep_their_turn() {
     let first = placed.choose(Op::Lookup);
     assert_eq!((placed.choose(Op::Create), placed.choose(Op::Lookup)), (first, first));
 }
+
+#[test]
+fn what_would_be_chosen_is_what_is_chosen_and_asking_changes_nothing() {
+    for policy in ["first-fit", "observe", "paper", "paper:key=object", "hash-directory", "rr-directory", "rr"] {
+        let policy = Policy::parse(policy).unwrap();
+        let (mut asked, mut plain) = (Small::new(policy, "5310"), Small::new(policy, "5310"));
+        for step in 0..40 {
+            let (op, object) = (if step % 3 == 0 { Op::Create } else { Op::Lookup }, step % 7);
+            let target = Target { op, place: KEY, object: KEY.child(object), subtree: None, bound: None };
+            let would = asked.router.would(NOW, &asked.servers, &asked.knobs, &target).unwrap();
+            let chosen = asked.router.choose(NOW, &asked.servers, &asked.knobs, &target).unwrap();
+            let unasked = plain.router.choose(NOW, &plain.servers, &plain.knobs, &target).unwrap();
+            assert_eq!((would, chosen), (chosen, unasked), "{policy}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_new_policy_holds_at_once_and_a_bypass_overrules_every_policy() {
+    let mut small = Small::gap("5310", 2);
+    assert_eq!(small.choose(Op::Lookup), (2, "steered"));
+    small.knobs.bypass = true;
+    assert_eq!(small.choose(Op::Lookup), (0, "home"));
+    small.knobs.bypass = false;
+    assert_eq!(small.choose(Op::Lookup), (2, "pinned"), "a bypass forgets nothing");
+    small.router.set_policy(Policy::HashDirectory);
+    assert_eq!(small.choose(Op::Lookup), (0, "home"));
+    small.router.set_policy(Policy::FirstFit(Gap::Fixed(2)));
+    assert_eq!(small.choose(Op::Lookup), (2, "steered"), "the pin was the old policy's");
+    let mut by_object = Small::new(Policy::Paper(Reading { key: KeyOf::Object, ..Reading::default() }), "0000");
+    by_object.knobs.bypass = true;
+    assert!((0..50).all(|object| by_object.choose_at(NOW, Op::Lookup, object).0 == 0), "homes are the directories'");
+}
