@@ -1,13 +1,19 @@
 //! The midas command: one file a subcommand.
 
 mod bench;
+mod bypass;
 mod check;
+mod control;
+mod drain;
+mod explain;
 mod failure;
 mod nfsd;
 mod progress;
 mod serve;
+mod set;
 mod signal;
 mod sim;
+mod status;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -31,6 +37,12 @@ enum Command {
     Nfsd(nfsd::Options),
     Check(check::Options),
     Serve(serve::Options),
+    Status(status::Options),
+    Explain(explain::Options),
+    Set(set::Options),
+    Drain(drain::Drain),
+    Undrain(drain::Undrain),
+    Bypass(bypass::Options),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +52,12 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
+        Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Explain(options) }) => options.run(),
+        Ok(Midas { command: Command::Set(options) }) => options.run(),
+        Ok(Midas { command: Command::Drain(options) }) => options.run(),
+        Ok(Midas { command: Command::Undrain(options) }) => options.run(),
+        Ok(Midas { command: Command::Bypass(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {

@@ -18,18 +18,26 @@ pub(crate) struct Options {
     /// The configuration (see `midas check`)
     #[arg(long, value_name = "FILE", default_value = Config::PATH)]
     config: PathBuf,
+    /// The unix socket that `midas status` and the other live commands use, instead of the configuration's
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 impl Options {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let config = Config::load(&self.config).map_err(|error| Failure::Broken(error.to_string()))?;
+        let config = match self.socket {
+            Some(socket) => config.with_socket(socket),
+            None => config,
+        };
         let stop = signal::stop()?;
         let proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
         let mut said = false;
         while !stop.load(Ordering::Relaxed) {
             if !said && proxy.ready(Duration::ZERO) {
                 said = true;
-                say(&format!("ready: nfs {} mount {}", list(proxy.nfs()), list(proxy.mount())))?;
+                let admin = proxy.admin_tcp().map_or_else(String::new, |admin| format!(" admin {admin}"));
+                say(&format!("ready: nfs {} mount {}{admin}", list(proxy.nfs()), list(proxy.mount())))?;
             }
             std::thread::sleep(LOOK);
         }

@@ -28,7 +28,8 @@ pub enum Health {
 }
 
 impl Health {
-    const ALL: [Self; 6] = [Self::Up, Self::Probation, Self::Failing, Self::Down, Self::Drained, Self::Quarantined];
+    /// Every state.
+    pub const ALL: [Self; 6] = [Self::Up, Self::Probation, Self::Failing, Self::Down, Self::Drained, Self::Quarantined];
 
     /// The word that users read.
     pub const fn name(self) -> &'static str {
@@ -59,8 +60,9 @@ impl Servers {
         self.entered(now, server, Health::ALL[before as usize], health);
     }
 
-    /// Changes a server's state if it is still what the rules looked at: they never overrule the driver.
-    fn shift(&self, now: Time, server: ServerId, from: Health, to: Health) {
+    /// Changes a server's state if it is still what the rules looked at: they never overrule the driver, nor a probe the
+    /// administrator.
+    pub fn shift(&self, now: Time, server: ServerId, from: Health, to: Health) {
         let state = &self.slots[server.index()].health;
         if state.compare_exchange(from as u8, to as u8, Relaxed, Relaxed).is_ok() {
             self.entered(now, server, from, to);

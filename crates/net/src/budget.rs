@@ -1,4 +1,4 @@
-//! A bound on the memory that unfinished records take over all connections of a process.
+//! A bound on the memory that records take over all connections of a process.
 //!
 //! A record that is larger than what a connection may hold anyway reserves its whole size before it is read on: all or
 //! nothing, so that two halves cannot wait for each other. A connection without its reservation is not read; the one that
@@ -20,9 +20,19 @@ impl Budget {
         Self { cap, used: Arc::default() }
     }
 
+    /// The same bytes under a lower cap: for those who must leave room to others.
+    pub fn capped(&self, cap: usize) -> Self {
+        Self { cap, used: Arc::clone(&self.used) }
+    }
+
     /// Bytes that are not reserved.
     pub fn left(&self) -> usize {
         self.cap.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Whether more is used than the cap.
+    fn over(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > self.cap
     }
 
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
@@ -40,6 +50,54 @@ impl Budget {
     }
 }
 
+/// One event loop's share of a budget: small sums are taken and given back without touching what all loops share.
+#[derive(Debug)]
+pub struct Purse {
+    budget: Budget,
+    /// Taken from the budget and not spent.
+    spare: usize,
+}
+
+impl Purse {
+    /// An empty purse.
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, spare: 0 }
+    }
+
+    /// Takes bytes that are held already, whether or not there is room: the owner looks at [`Purse::empty`] before it takes more.
+    pub fn spend(&mut self, bytes: usize) {
+        if self.spare < bytes {
+            let more = (bytes - self.spare).max(SUM);
+            self.budget.force(more);
+            self.spare += more;
+        }
+        self.spare -= bytes;
+    }
+
+    /// Gives bytes back.
+    pub fn earn(&mut self, bytes: usize) {
+        self.spare += bytes;
+        if self.spare > 2 * SUM {
+            self.budget.release(self.spare - SUM);
+            self.spare = SUM;
+        }
+    }
+
+    /// Whether nothing more should be taken.
+    pub fn empty(&self) -> bool {
+        self.budget.over()
+    }
+}
+
+impl Drop for Purse {
+    fn drop(&mut self) {
+        self.budget.release(self.spare);
+    }
+}
+
+/// What is taken from a budget at once.
+const SUM: usize = 64 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +110,27 @@ mod tests {
         assert_eq!(budget.left(), 4);
         budget.release(6);
         assert!(budget.reserve(10));
+    }
+
+    #[test]
+    fn a_purse_takes_from_its_budget_and_gives_back() {
+        let budget = Budget::new(10 * SUM);
+        let mut purse = Purse::new(budget.clone());
+        purse.spend(100);
+        assert_eq!(budget.left(), 9 * SUM);
+        purse.spend(20 * SUM);
+        assert!(purse.empty());
+        purse.earn(20 * SUM);
+        assert!(!purse.empty());
+        drop(purse);
+        assert_eq!(budget.left(), 10 * SUM - 100, "what was spent is still held");
+    }
+
+    #[test]
+    fn a_lower_cap_leaves_room_to_others() {
+        let budget = Budget::new(100);
+        let large = budget.capped(75);
+        assert!(large.reserve(75) && !large.reserve(1));
+        assert!(budget.reserve(25));
     }
 }

@@ -5,23 +5,32 @@
 #[derive(Debug)]
 pub struct Buffers {
     spare: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
 impl Buffers {
     /// An empty pool.
     pub fn new() -> Self {
-        Self { spare: Vec::new() }
+        Self { spare: Vec::new(), bytes: 0 }
     }
 
     /// An empty buffer.
     pub fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRESH))
+        match self.spare.pop() {
+            Some(buffer) => {
+                self.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(FRESH),
+        }
     }
 
     /// Gives a buffer back; its content is dropped.
     pub fn give(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARES && (FRESH..=LARGEST).contains(&buffer.capacity()) {
+        let bytes = buffer.capacity();
+        if self.spare.len() < SPARES && bytes >= FRESH && self.bytes + bytes <= BYTES {
             buffer.clear();
+            self.bytes += bytes;
             self.spare.push(buffer);
         }
     }
@@ -54,6 +63,6 @@ impl Default for Scratch {
 const SCRATCH: usize = 256 << 10;
 /// A new buffer's capacity.
 const FRESH: usize = 4 << 10;
-/// Buffers kept for reuse, and the largest that is.
+/// Buffers kept for reuse, and what they may take.
 const SPARES: usize = 64;
-const LARGEST: usize = 2 << 20;
+const BYTES: usize = 8 << 20;

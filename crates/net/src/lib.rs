@@ -2,7 +2,7 @@
 //!
 //! A loop is one thread that owns its connections: one read and one write for a batch of records, buffers lent from a pool so
 //! that an idle connection holds none. The loops themselves stay with their owners; here are the parts: [`Connection`],
-//! [`Buffers`], [`Budget`], [`Alarm`], [`Replays`], and a blocking [`Client`] for set-up, tools and tests.
+//! [`Buffers`], [`Budget`], [`Purse`], [`Alarm`], [`Replays`], and a blocking [`Client`] for set-up, tools and tests.
 
 mod alarm;
 mod budget;
@@ -13,7 +13,7 @@ mod dial;
 mod replay;
 
 pub use alarm::Alarm;
-pub use budget::Budget;
+pub use budget::{Budget, Purse};
 pub use buffers::{Buffers, Scratch};
 pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow, Go};

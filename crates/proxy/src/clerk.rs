@@ -21,8 +21,17 @@ pub(crate) enum Job {
     Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
     /// Whose a handle is; for this loop.
     Whose { handle: Vec<u8>, event_loop: usize },
-    /// Whether a call was executed; for this loop, under this number.
-    Verify { doubt: Doubt, event_loop: usize, number: usize },
+    /// Whether a call was executed; for this loop.
+    Verify { doubt: Doubt, event_loop: usize, about: About },
+}
+
+/// Which call is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About {
+    /// One that was taken from its server, by its number.
+    Recalled(usize),
+    /// One that waits on a link for its server, by its xid.
+    Waiting { link: usize, xid: u32 },
 }
 
 /// How jobs are given to the clerks.
@@ -74,16 +83,16 @@ impl Job {
                 }
                 (event_loop, Mail::Sorted { handle: Key::of(&handle), stale: matches!(owner, Found::Nowhere) })
             }
-            Self::Verify { doubt, event_loop, number } => {
+            Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
-                (event_loop, Mail::Verified { number, verdict: verify::look(pool, &doubt) })
+                (event_loop, Mail::Verified { about, verdict: verify::look(pool, &doubt) })
             }
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Found {
+pub(crate) enum Found {
     Of(Owner),
     /// Every pool was asked and none knows it.
     Nowhere,
@@ -91,8 +100,11 @@ enum Found {
     Unknown,
 }
 
-/// Asks one server of every pool for the handle's file system.
-fn whose(shared: &Shared, handle: &[u8]) -> Found {
+/// Whose a handle is: as it is known, or as one server of every pool says of the handle's file system.
+pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
+    if let Some(owner) = shared.whose.of(Key::of(handle)) {
+        return Found::Of(owner);
+    }
     let mut found = Found::Nowhere;
     for (number, pool) in shared.pools.iter().enumerate() {
         match fsid(pool, handle) {

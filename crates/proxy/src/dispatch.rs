@@ -1,6 +1,7 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
 use crate::config::{Access, Export, Squash};
+use crate::counters::{Duplicate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
 use crate::mountd::Below;
 use crate::realm::Realm;
@@ -48,6 +49,8 @@ pub(crate) struct Forward {
     /// The number of the export that routes it.
     pub(crate) realm: usize,
     pub(crate) owner: Owner,
+    /// Bytes that it will hold until it is answered, its answer included.
+    pub(crate) cost: usize,
 }
 
 /// Looks at a record; answers that are ready are appended to `out`.
@@ -63,6 +66,7 @@ pub(crate) fn take(now: Instant, shared: &Shared, origin: &Origin, record: &[u8]
     };
     out.truncate(begin);
     record::put(out, |out| rpc::Reply::refuse(out, xid, why));
+    shared.tallies[origin.asker.event_loop].refused(Refused::Malformed);
     Taken::Done
 }
 
@@ -107,7 +111,9 @@ fn nfs(
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
+    let tally = &shared.tallies[origin.asker.event_loop];
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
+        tally.answered(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
         return Ok(Taken::Done);
     };
@@ -115,12 +121,15 @@ fn nfs(
         Ok(owner) => owner,
         Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(handle.bytes().to_vec())),
         Err(Unowned::Different) => {
+            tally.answered(procedure, Some(Nfsstat3::XDEV));
             answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::XDEV).encode(out));
             return Ok(Taken::Done);
         }
     };
     let rules = Rules::of(shared, owner);
     if let Err(status) = rules.permit(origin.client, &meaning) {
+        tally.answered(procedure, Some(status));
+        tally.refused(Refused::by(status));
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         return Ok(Taken::Done);
     }
@@ -130,8 +139,13 @@ fn nfs(
             let mut replays = shared.replays(call.xid);
             match replays.begin(now, origin.client.ip(), call.xid, procedure, record, origin.asker) {
                 Verdict::New(known) => Some(known),
-                Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
+                Verdict::Joined(displaced) => {
+                    tally.duplicate(Duplicate::Running);
+                    return Ok(Taken::Joined { displaced });
+                }
                 Verdict::Done(results) => {
+                    tally.duplicate(Duplicate::Answered);
+                    tally.answered(procedure, status(results));
                     answer(out, call.xid, |out| out.extend_from_slice(results));
                     return Ok(Taken::Done);
                 }
@@ -139,15 +153,27 @@ fn nfs(
         }
     };
     let squashed = rules.squash(call, credential);
-    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner };
+    let cost = COPIES * record.len() + answer_size(&arguments);
+    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
     Ok(Taken::Forward(forward, squashed))
 }
 
+/// How large an answer may be.
+fn answer_size(call: &nfs3::Call<'_>) -> usize {
+    let data = match call {
+        nfs3::Call::Read { count, .. } | nfs3::Call::Readdir { count, .. } => *count,
+        nfs3::Call::Readdirplus { maxcount, .. } => *maxcount,
+        _ => 0,
+    };
+    ANSWER + data.min(ANSWER_MOST) as usize
+}
+
 /// Answers a call on an object that no server knows.
-pub(crate) fn stale(record: &[u8], out: &mut Vec<u8>) -> Taken {
+pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
+        tally.answered(procedure, Some(Nfsstat3::STALE));
         answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
     }
     Taken::Done
@@ -241,5 +267,10 @@ pub(crate) fn answer(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<
     });
 }
 
+/// A call lies in the table of calls under way and in the output of its link.
+const COPIES: usize = 2;
+/// An answer without data; and the most data that a server sends, whatever it is asked for.
+const ANSWER: usize = 512;
+const ANSWER_MOST: u32 = 4 << 20;
 /// Ports below this one only root may use.
 const RESERVED_END: u16 = 1024;

@@ -1,7 +1,8 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
-use crate::clerk::{Desk, Job};
+use crate::clerk::{About, Desk, Job};
+use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::mountd::{Below, Mountd};
@@ -12,7 +13,8 @@ use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
-use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Replays, Scratch};
+use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
+use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -33,7 +35,14 @@ pub(crate) struct Shared {
     pub(crate) whose: Whose,
     pub(crate) mountd: Mountd,
     pub(crate) limits: crate::config::Limits,
+    /// Bytes of calls and answers under way.
+    pub(crate) memory: Budget,
     pub(crate) stop: AtomicBool,
+    pub(crate) started: Instant,
+    /// What each event loop counts.
+    pub(crate) tallies: Box<[Tally]>,
+    /// Clients that found no place; counted by the acceptor.
+    pub(crate) turned_away: Count,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -43,10 +52,14 @@ impl Shared {
         exports: Vec<Realm>,
         mountd: Mountd,
         limits: crate::config::Limits,
+        loops: usize,
     ) -> Self {
+        let tallies = (0..loops).map(|_| Tally::default()).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let whose = Whose::new(exports.len());
-        Self { pools, exports, whose, mountd, limits, stop: AtomicBool::new(false), replays }
+        let memory = Budget::new(limits.memory);
+        let (stop, started, turned_away) = (AtomicBool::new(false), Instant::now(), Count::default());
+        Self { pools, exports, whose, mountd, limits, memory, stop, started, tallies, turned_away, replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -74,7 +87,7 @@ pub(crate) enum Mail {
     /// It was found out whose this handle is; or that it is nobody's.
     Sorted { handle: Key, stale: bool },
     /// It was found out whether a call was executed.
-    Verified { number: usize, verdict: Verdict },
+    Verified { about: About, verdict: Verdict },
 }
 
 /// How to reach a loop.
@@ -113,10 +126,13 @@ pub(crate) struct Loop {
     pub(crate) doubted: Slab<Box<Held>>,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: Scratch,
-    budget: Budget,
+    /// For calls that carry data: they leave room for others.
+    large: Budget,
+    pub(crate) purse: Purse,
     ready: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
+    now: Instant,
     tick_at: Instant,
     tick_count: u64,
 }
@@ -126,10 +142,25 @@ pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) origin: Origin,
     pub(crate) waiting: usize,
+    /// Bytes that its calls hold, answers to come included.
+    owed: usize,
+    /// Bytes of answers that it has not taken, as the purse knows them.
+    unread: usize,
+    /// When it last sent or took something.
+    moved: Instant,
     paused: bool,
     queued: bool,
     read_closed: bool,
     ending: bool,
+}
+
+impl Client {
+    /// A call is over; it held so much.
+    pub(crate) fn answered(&mut self, cost: usize) {
+        self.waiting = self.waiting.saturating_sub(1);
+        // A call that came again on another connection is answered there: what nobody waits for is owed by nobody.
+        self.owed = if self.waiting == 0 { 0 } else { self.owed.saturating_sub(cost) };
+    }
 }
 
 struct Unsorted {
@@ -146,7 +177,8 @@ impl Loop {
         mail: Receiver<Mail>,
         (others, desk): (Vec<Mailbox>, Desk),
     ) -> Self {
-        let budget = Budget::new(shared.limits.memory / 2);
+        let large = shared.memory.capped(shared.limits.memory / 4 * 3);
+        let purse = Purse::new(shared.memory.clone());
         let links = links(&shared);
         Self {
             number,
@@ -163,10 +195,12 @@ impl Loop {
             doubted: Slab::new(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
-            budget,
+            large,
+            purse,
             ready: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
+            now: Instant::now(),
             tick_at: Instant::now(),
             tick_count: 0,
             shared,
@@ -183,6 +217,7 @@ impl Loop {
                 _ => {}
             }
             let now = Instant::now();
+            self.now = now;
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(now),
@@ -210,14 +245,17 @@ impl Loop {
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { handle, stale } => self.sorted(now, handle, stale),
-                Mail::Verified { number, verdict } => self.verified(now, number, verdict),
+                Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
+                Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
+                    self.remembered(now, link, xid, verdict);
+                }
             }
         }
     }
 
     fn welcome(&mut self, socket: TcpStream, client: SocketAddr) -> io::Result<()> {
         let local = socket.local_addr()?.ip().to_canonical();
-        let mut connection = Connection::new(socket, self.shared.limits.record, self.budget.clone())?;
+        let mut connection = Connection::new(socket, self.shared.limits.record, self.large.clone())?;
         self.generation = self.generation.wrapping_add(1);
         let entry = self.clients.vacant_entry();
         let slot = entry.key();
@@ -225,9 +263,20 @@ impl Loop {
         self.poll.registry().register(connection.socket(), Token(FIRST_CLIENT + slot), interest)?;
         let asker = Asker { event_loop: self.number, slot, generation: self.generation };
         let origin = Origin { asker, client, local };
-        let (waiting, paused, queued, read_closed, ending) = (0, false, false, false, false);
-        entry.insert(Client { connection, origin, waiting, paused, queued, read_closed, ending });
+        entry.insert(Client {
+            connection,
+            origin,
+            waiting: 0,
+            owed: 0,
+            unread: 0,
+            moved: Instant::now(),
+            paused: false,
+            queued: false,
+            read_closed: false,
+            ending: false,
+        });
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.tally().welcomed.add(1);
         Ok(())
     }
 
@@ -251,13 +300,20 @@ impl Loop {
         }
     }
 
+    /// What this loop counts.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.shared.tallies[self.number]
+    }
+
     pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
         let client = self.clients.get(asker.slot)?;
         (client.origin.asker == asker).then_some(asker.slot)
     }
 
     fn over(&self, client: &Client) -> bool {
-        client.waiting >= self.shared.limits.calls_per_client || client.connection.unsent() >= UNREAD
+        let limits = &self.shared.limits;
+        let held = client.owed + client.connection.unsent();
+        client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty()
     }
 
     fn pause(&mut self, slot: usize) {
@@ -294,13 +350,17 @@ impl Loop {
     }
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
-        let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, .. } = self;
-        let Client { connection, origin, waiting, .. } = &mut clients[slot];
-        let limit = shared.limits.calls_per_client;
+        let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
+        let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
+        let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
+        let tally = &shared.tallies[*number];
+        *moved = now;
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
+            tally.moved(Bytes::FromClients, record::MARK + record.len());
+            let before = out.len();
             match dispatch::take(now, shared, origin, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
@@ -312,10 +372,14 @@ impl Loop {
                 }
                 Taken::Forward(forward, squashed) => {
                     let record = squashed.as_deref().unwrap_or(record);
+                    *owed += forward.cost;
+                    purse.spend(forward.cost);
                     held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
                 }
             }
-            if *waiting < limit && out.len() < UNREAD { Go::Continue(()) } else { Go::Break(()) }
+            tally.moved(Bytes::ToClients, out.len() - before);
+            let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
+            if more { Go::Continue(()) } else { Go::Break(()) }
         });
         let (others, number) = (others.clone(), *number);
         for asker in displaced {
@@ -338,17 +402,19 @@ impl Loop {
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, .. } = self;
-        let Client { connection, origin, waiting, .. } = &mut clients[slot];
+        let Self { shared, clients, links, held, unsorted, buffers, number, purse, .. } = self;
+        let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
-            true => dispatch::stale(&call.record, out),
+            true => dispatch::stale(&shared.tallies[*number], &call.record, out),
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
             Taken::Unsorted(handle) => unsorted.push(Unsorted { handle, ..call }),
             Taken::Forward(forward, squashed) => {
                 let record = squashed.as_ref().unwrap_or(&call.record);
+                *owed += forward.cost;
+                purse.spend(forward.cost);
                 held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward), record));
             }
             Taken::Done | Taken::Joined { .. } | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
@@ -369,8 +435,7 @@ impl Loop {
 
     fn waited(&mut self, asker: Asker) {
         if let Some(slot) = self.slot_of(asker) {
-            let client = &mut self.clients[slot];
-            client.waiting = client.waiting.saturating_sub(1);
+            self.clients[slot].answered(0);
             self.flush(slot);
         }
     }
@@ -378,14 +443,23 @@ impl Loop {
     fn answer(&mut self, asker: Asker, answer: &[u8]) {
         let Some(slot) = self.slot_of(asker) else { return };
         let client = &mut self.clients[slot];
-        client.waiting = client.waiting.saturating_sub(1);
+        client.answered(0);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
+        self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
     }
 
     pub(crate) fn flush(&mut self, slot: usize) {
         let Some(client) = self.clients.get_mut(slot) else { return };
-        match client.connection.flush(&mut self.buffers) {
+        let before = client.connection.unsent();
+        let flushed = client.connection.flush(&mut self.buffers);
+        let after = client.connection.unsent();
+        self.purse.earn(std::mem::replace(&mut client.unread, after));
+        self.purse.spend(after);
+        if after < before {
+            client.moved = self.now;
+        }
+        match flushed {
             Ok(true) if client.ending && client.waiting == 0 => self.end(slot),
             Ok(_) if client.paused && !self.over(&self.clients[slot]) => {
                 self.clients[slot].paused = false;
@@ -396,6 +470,19 @@ impl Loop {
         }
     }
 
+    /// A client that neither sends the rest of a record nor takes its answers keeps memory from others: it is ended.
+    fn end_stalled(&mut self, now: Instant) {
+        // One that is paused waits for us.
+        let holds =
+            |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let slots: Vec<usize> =
+            self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.end(slot);
+        }
+    }
+
     fn tick(&mut self, now: Instant) {
         self.tend_links(now);
         self.send_held(now);
@@ -403,7 +490,11 @@ impl Loop {
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
         }
+        if self.tick_count.is_multiple_of(STALL_LOOK) {
+            self.end_stalled(now);
+        }
         self.tick_count += 1;
+        self.tally().held.set(self.held.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -412,8 +503,8 @@ impl Loop {
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
-        let Self { shared, clients, buffers, others, number, touched, .. } = self;
-        Relay { shared, clients, buffers, others, number: *number, touched }
+        let Self { shared, clients, buffers, others, number, touched, purse, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse }
     }
 
     /// Sends what was relayed to clients.
@@ -427,8 +518,10 @@ impl Loop {
     }
 
     fn end(&mut self, slot: usize) {
-        if self.clients.try_remove(slot).is_some() {
+        if let Some(client) = self.clients.try_remove(slot) {
+            self.purse.earn(client.unread);
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.tally().ended.add(1);
         }
     }
 }
@@ -461,8 +554,11 @@ const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
-/// Bytes of answers that one client may leave unread.
-const UNREAD: usize = 4 << 20;
+/// One client may hold this part of the memory, with its calls and the answers to them.
+const SHARES: usize = 16;
+/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+const STALL: Duration = Duration::from_secs(60);
+const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;
 /// Handles that nobody could tell of are asked for again after so many ticks, and so many at once.

@@ -86,19 +86,21 @@ fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>) {
     if let Ok(Standing::Belongs) = found {
         pool.set_foreign(server, None);
     }
-    match (found, pool.servers.health(server)) {
+    // What an administrator does meanwhile is not overruled.
+    let health = pool.servers.health(server);
+    match (found, health) {
         (Ok(Standing::Belongs), Health::Down | Health::Quarantined) => {
-            pool.servers.set_health(now, server, Health::Probation);
+            pool.servers.shift(now, server, health, Health::Probation);
         }
         (
             Ok(Standing::Foreign(why)),
             Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined,
         ) => {
             pool.set_foreign(server, Some(why.clone()));
-            pool.servers.set_health(now, server, Health::Quarantined);
+            pool.servers.shift(now, server, health, Health::Quarantined);
         }
         (Err(_), Health::Up | Health::Probation | Health::Failing) => {
-            pool.servers.set_health(now, server, Health::Down);
+            pool.servers.shift(now, server, health, Health::Down);
         }
         (Ok(Standing::Belongs), Health::Up | Health::Probation | Health::Failing)
         | (Ok(Standing::Undecided), _)

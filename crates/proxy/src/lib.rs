@@ -4,11 +4,14 @@
 //! means to `core`) -> `upstream` (sent, held, moved) -> `realm` (where it goes) -> `link` (a server's connection) -> `relay` (its reply)
 //! -> the client. `keeper` asks the servers how they are and runs the controllers; `clerk` does what waits for a server.
 
+pub mod api;
 pub mod config;
 
+mod admin;
 mod agreed;
 mod clerk;
 mod clock;
+mod counters;
 mod dispatch;
 mod event;
 mod flight;

@@ -29,6 +29,10 @@ pub(crate) struct Link {
     backoff: Duration,
     /// Where the last connection came from.
     port: Option<u16>,
+    /// Whether nobody listened since the last connection: the server has started anew, and has lost what it knew of calls.
+    restarted: bool,
+    /// Calls that a server which has started anew has perhaps executed before.
+    pub(crate) doubts: Vec<u32>,
 }
 
 pub(crate) enum State {
@@ -53,6 +57,8 @@ pub(crate) struct Flight {
     pub(crate) sent_at: Instant,
     /// Whether any of it may have reached the server.
     pub(crate) left: bool,
+    /// Whether it is being found out if it was executed.
+    pub(crate) asked: bool,
 }
 
 impl Link {
@@ -75,6 +81,8 @@ impl Link {
             retry_at: Instant::now(),
             backoff: BACKOFF_FIRST,
             port: None,
+            restarted: false,
+            doubts: Vec::new(),
         }
     }
 
@@ -83,9 +91,9 @@ impl Link {
         match &self.state {
             State::Down if now >= self.retry_at => match self.connect(registry) {
                 Ok(socket) => self.state = State::Connecting(socket, now),
-                Err(_) => self.failed(now),
+                Err(_) => self.refused(now),
             },
-            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.failed(now),
+            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.refused(now),
             State::Down | State::Connecting(..) | State::Up(_) => {}
         }
     }
@@ -104,7 +112,7 @@ impl Link {
             Ok(None) if socket.peer_addr().is_ok() => {}
             Ok(None) => return false,
             Ok(Some(_)) | Err(_) => {
-                self.failed(now);
+                self.refused(now);
                 return false;
             }
         }
@@ -124,6 +132,11 @@ impl Link {
         }
     }
 
+    fn refused(&mut self, now: Instant) {
+        self.restarted = true;
+        self.failed(now);
+    }
+
     /// The connection is gone: made again after a pause that grows.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.state = State::Down;
@@ -134,10 +147,7 @@ impl Link {
     /// Takes a call; it leaves with the next flush, or when there is a connection.
     pub(crate) fn take(&mut self, flight: Flight, call: &[u8], buffers: &mut Buffers) {
         let xid = self.flights.insert(flight, call);
-        if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
-            flight.left = true;
-            put(connection.output(buffers), call);
-        }
+        self.send(xid, buffers);
     }
 
     /// The xids of the calls that meet a condition.
@@ -148,24 +158,41 @@ impl Link {
 
     /// Sends calls again that have had no answer for so long, under the xid that the server may know.
     pub(crate) fn repeat(&mut self, now: Instant, after: Duration, buffers: &mut Buffers) {
-        for xid in self.chosen(|flight| flight.left && now.saturating_duration_since(flight.sent_at) >= after) {
-            if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+        for xid in
+            self.chosen(|flight| flight.left && !flight.asked && now.saturating_duration_since(flight.sent_at) >= after)
+        {
+            if let Some((flight, _)) = self.flights.get_mut(xid) {
                 flight.sent_at = now;
-                put(connection.output(buffers), call);
+                self.send(xid, buffers);
             }
         }
     }
 
-    /// After a reconnect every call that is still here goes again, under the xid that the server may know.
+    /// After a reconnect every call that is still here goes again, under the xid that the server may know. One that has started anew
+    /// does not: there it must be found out first what it has executed.
     fn resend(&mut self, buffers: &mut Buffers) {
+        let restarted = std::mem::take(&mut self.restarted);
+        self.doubts.clear();
         let mut xids: Vec<u32> = self.flights.xids().collect();
         xids.sort_by_key(|xid| self.flights.get_mut(*xid).map(|(flight, _)| flight.since));
-        let State::Up(connection) = &mut self.state else { return };
         for xid in xids {
-            if let Some((flight, call)) = self.flights.get_mut(xid) {
-                flight.left = true;
-                put(connection.output(buffers), call);
+            match self.flights.get_mut(xid) {
+                Some((flight, _)) if restarted && flight.left && !flight.waits.procedure.idempotent() => {
+                    self.doubts.push(xid);
+                }
+                // The answer is on its way, and says whether to send it.
+                Some((flight, _)) if flight.asked => {}
+                Some(_) => self.send(xid, buffers),
+                None => {}
             }
+        }
+    }
+
+    /// Sends a call that is here, if there is a connection.
+    pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
+        if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            flight.left = true;
+            put(connection.output(buffers), call);
         }
     }
 }

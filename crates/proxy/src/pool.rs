@@ -11,6 +11,7 @@ use midas_core::route::ring::Member;
 use midas_core::servers::Servers;
 use midas_core::telemetry::recorder::Recorder;
 use midas_core::time::Time;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -23,6 +24,8 @@ pub(crate) struct Pool {
     recorder: Mutex<Recorder>,
     /// Why a server does not belong, in words.
     foreign: Mutex<Vec<Option<String>>>,
+    /// Connections that were made to each server.
+    connects: Box<[AtomicU64]>,
     clock: Clock,
 }
 
@@ -41,7 +44,8 @@ impl Pool {
         }
         let recorder = Mutex::new(Recorder::new(members.len()));
         let foreign = Mutex::new(vec![None; members.len()]);
-        Self { config, servers, first_link, recorder, foreign, clock }
+        let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { config, servers, first_link, recorder, foreign, connects, clock }
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {
@@ -76,9 +80,19 @@ impl Pool {
 
     /// A server does not answer.
     pub(crate) fn down(&self, now: Instant, server: ServerId) {
-        if self.open(server) {
-            self.servers.set_health(self.time(now), server, Health::Down);
+        for open in [Health::Up, Health::Probation] {
+            self.servers.shift(self.time(now), server, open, Health::Down);
         }
+    }
+
+    /// A connection to a server was made.
+    pub(crate) fn connected(&self, server: ServerId) {
+        self.connects[server.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections that were made to a server so far.
+    pub(crate) fn connects(&self, server: ServerId) -> u64 {
+        self.connects[server.index()].load(Ordering::Relaxed)
     }
 
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {

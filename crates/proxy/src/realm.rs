@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
 use midas_core::control::{Controller, Settings};
-use midas_core::decision::Exclusion;
+use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
@@ -21,6 +21,7 @@ use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
 use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket};
 use midas_core::time::{Span, Time};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -33,6 +34,7 @@ pub(crate) struct Realm {
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
     knobs: RwLock<Knobs>,
+    bypass: AtomicBool,
     belief: Mutex<Belief>,
     /// What every admitted server agrees on, once there is one.
     agreed: ArcSwap<Option<Agreed>>,
@@ -41,6 +43,8 @@ pub(crate) struct Realm {
 struct Part {
     shard: Shard<u64, ()>,
     ties: Ties,
+    /// Calls sent, by the reason's code.
+    routes: [u64; Why::NAMES.len()],
 }
 
 /// A call that has a server: to be settled when it ends.
@@ -50,6 +54,15 @@ pub(crate) struct Sent {
     pub(crate) meaning: Meaning,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
     pub(crate) doubtful: bool,
+}
+
+/// What would become of a call.
+#[derive(Debug)]
+pub(crate) struct Would {
+    /// The call, bound where it must be.
+    pub(crate) target: Target,
+    pub(crate) knobs: Knobs,
+    pub(crate) route: Result<Route, Exclusion>,
 }
 
 /// How a call ended.
@@ -68,20 +81,13 @@ impl Realm {
         let now = pool.time(Instant::now());
         let staleness = pool.config.staleness;
         let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, staleness, part as u64)));
-        let settings = Settings {
-            policy: export.policy,
-            rate_peak: 0.0,
-            targets: None,
-            steer_share: 0.10,
-            split: staleness == Span::ZERO,
-            seed: 1,
-        };
         let servers = pool.config.servers.len();
-        let controller = Controller::new(settings, servers);
+        let controller = controller(&pool, export.policy);
         Self {
             number,
             parts: parts.collect(),
             knobs: RwLock::new(controller.knobs()),
+            bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
             agreed: ArcSwap::from_pointee(None),
@@ -103,9 +109,9 @@ impl Realm {
         forsaken: Option<ServerId>,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let now = self.pool.time(now);
-        let knobs = *self.knobs.read().unwrap_or_else(PoisonError::into_inner);
         let mut part = self.part(meaning.place);
-        let Part { shard, ties } = &mut *part;
+        let knobs = self.knobs();
+        let Part { shard, ties, routes } = &mut *part;
         let bound = self.bound(now, ties, &meaning).filter(|(server, _)| Some(*server) != forsaken);
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
@@ -114,11 +120,81 @@ impl Realm {
             Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
         };
         match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
-            Ok(ticket) => Ok(Sent { ticket, meaning, doubtful: false }),
+            Ok(ticket) => {
+                routes[ticket.route.why.code()] += 1;
+                Ok(Sent { ticket, meaning, doubtful: false })
+            }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
                 Err((why, bound.map(|(server, _)| server)))
             }
+        }
+    }
+
+    /// What [`Realm::send`] would do with this call now. Changes nothing.
+    pub(crate) fn would(&self, now: Instant, meaning: &Meaning) -> Would {
+        let now = self.pool.time(now);
+        let mut part = self.part(meaning.place);
+        let knobs = self.knobs();
+        let bound = self.bound(now, &mut part.ties, meaning);
+        let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
+        let (target, route) = part.shard.would(now, &self.pool.servers, &knobs, &target);
+        Would { target, knobs, route }
+    }
+
+    /// What decisions read, as it is now. Read with a part's lock held: see [`Realm::settle_in`].
+    fn knobs(&self) -> Knobs {
+        let knobs = *self.knobs.read().unwrap_or_else(PoisonError::into_inner);
+        match self.bypassed() {
+            true => Knobs { bypass: true, caching: false, ..knobs },
+            false => knobs,
+        }
+    }
+
+    /// Whether every call goes to its home, whatever the policy.
+    pub(crate) fn bypassed(&self) -> bool {
+        self.bypass.load(Ordering::Relaxed)
+    }
+
+    /// Sends every call to its home from now on, or no longer.
+    pub(crate) fn set_bypass(&self, on: bool) {
+        self.bypass.store(on, Ordering::Relaxed);
+        self.settle_in();
+    }
+
+    /// A decision reads what holds and counts what it did behind its part's lock: who has had every lock once knows that every later
+    /// decision reads what was written before.
+    fn settle_in(&self) {
+        self.parts.iter().for_each(|part| drop(lock(part)));
+    }
+
+    /// The policy in force, but for a bypass.
+    pub(crate) fn policy(&self) -> Policy {
+        lock(&self.parts[0]).shard.router().policy()
+    }
+
+    /// Another policy from now on, with a controller of its own.
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        let mut current = lock(&self.controller);
+        *current = controller(&self.pool, policy);
+        self.publish(&current);
+        self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
+    }
+
+    /// Calls sent so far, by the reason's code.
+    pub(crate) fn routes(&self) -> [u64; Why::NAMES.len()] {
+        let mut total = [0; Why::NAMES.len()];
+        for part in &self.parts {
+            total.iter_mut().zip(lock(part).routes).for_each(|(total, count)| *total += count);
+        }
+        total
+    }
+
+    /// Adds the files with data at each server that is not committed.
+    pub(crate) fn count_uncommitted(&self, now: Instant, at: &mut [u64]) {
+        let now = self.pool.time(now);
+        for part in &self.parts {
+            lock(part).ties.uncommitted(now).for_each(|server| at[server.index()] += 1);
         }
     }
 
@@ -204,12 +280,26 @@ impl Realm {
     }
 }
 
+/// A controller for an export of this pool.
+fn controller(pool: &Pool, policy: Policy) -> Controller {
+    let settings = Settings {
+        policy,
+        rate_peak: 0.0,
+        targets: None,
+        steer_share: 0.10,
+        split: pool.config.staleness == Span::ZERO,
+        seed: 1,
+    };
+    Controller::new(settings, pool.config.servers.len())
+}
+
 impl Part {
     fn new(now: Time, policy: Policy, staleness: Span, number: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
         let router = Router::new(policy, number);
-        Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default() }
+        let routes = [0; Why::NAMES.len()];
+        Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default(), routes }
     }
 
     fn learn(&mut self, now: Time, meaning: &Meaning, server: ServerId, end: End) {

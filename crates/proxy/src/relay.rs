@@ -1,12 +1,13 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::Kind;
 use crate::verifier::composed;
-use midas_net::{Buffers, Known};
+use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow};
 use midas_nfs::{record, rpc};
 use slab::Slab;
@@ -20,6 +21,7 @@ pub(crate) struct Relay<'a> {
     pub(crate) others: &'a [Mailbox],
     pub(crate) number: usize,
     pub(crate) touched: &'a mut Vec<usize>,
+    pub(crate) purse: &'a mut Purse,
 }
 
 /// Who waits for a call's results.
@@ -30,12 +32,14 @@ pub(crate) struct Waits {
     pub(crate) xid: u32,
     pub(crate) procedure: Procedure,
     pub(crate) known: Option<Known>,
+    /// Bytes that it holds.
+    pub(crate) cost: usize,
 }
 
 impl Relay<'_> {
     /// A server answered.
     pub(crate) fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, .. } = flight;
+        let Flight { waits, owner, realm, sent, since, .. } = flight;
         let kind = sent.meaning.kind;
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
@@ -51,12 +55,15 @@ impl Relay<'_> {
             // A refusal is about the call, not about the server.
             None => End::Answered { ok: false, unstable },
         };
+        let tally = &self.shared.tallies[self.number];
+        tally.answered(waits.procedure, status.map(Nfsstat3));
+        tally.took(sent.meaning.op, now.saturating_duration_since(since));
         self.shared.exports[realm].settle(now, sent, end);
         match (&changed, results) {
             (Some(results), _) => self.results(waits, results),
             (None, results) => {
                 let asker = self.newest(&waits, results);
-                self.give(asker, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
+                self.give(asker, waits.cost, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
             }
         }
     }
@@ -66,7 +73,7 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, &[&whole]);
+        self.give(asker, waits.cost, &[&whole]);
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -129,7 +136,8 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, parts: &[&[u8]]) {
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+        self.purse.earn(cost);
         if asker.event_loop != self.number {
             self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
             return;
@@ -137,10 +145,11 @@ impl Relay<'_> {
         let Some(client) = self.clients.get_mut(asker.slot).filter(|client| client.origin.asker == asker) else {
             return;
         };
-        client.waiting = client.waiting.saturating_sub(1);
+        client.answered(cost);
         let out = client.connection.output(self.buffers);
         for part in parts {
             out.extend_from_slice(part);
+            self.shared.tallies[self.number].moved(Bytes::ToClients, part.len());
         }
         self.touched.push(asker.slot);
     }

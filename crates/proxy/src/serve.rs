@@ -1,5 +1,6 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
+use crate::admin::Admin;
 use crate::clerk;
 use crate::clock::Clock;
 use crate::config::{Config, Export};
@@ -27,6 +28,7 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     nfs: Vec<SocketAddr>,
     mount: Vec<SocketAddr>,
+    admin: Admin,
 }
 
 impl Proxy {
@@ -36,8 +38,10 @@ impl Proxy {
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount });
         let (pools, exports) = realms(config);
-        let shared = Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits()));
-        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount };
+        let shared =
+            Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
+        let admin = Admin::start(&shared, config.admin())?;
+        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin };
         proxy.start_loops(config.threads())?;
         proxy.threads.extend(keeper::start(&proxy.shared));
         proxy.start_acceptor(listeners)?;
@@ -52,6 +56,11 @@ impl Proxy {
     /// Where MOUNT is answered; where NFS is, if nowhere else.
     pub fn mount(&self) -> &[SocketAddr] {
         if self.mount.is_empty() { &self.nfs } else { &self.mount }
+    }
+
+    /// Where the read-only part of the control plane is answered over TCP, if anywhere.
+    pub fn admin_tcp(&self) -> Option<SocketAddr> {
+        self.admin.tcp()
     }
 
     /// Waits until clients can be served: every export has a server. False after `patience`.
@@ -208,8 +217,9 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
             while let Ok((socket, client)) = listener.accept() {
                 let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();
                 let least = mailboxes.iter().min_by_key(|mailbox| mailbox.clients.load(Ordering::Relaxed));
-                if let Some(mailbox) = least.filter(|_| count < shared.limits.connections) {
-                    mailbox.send(Mail::Client(socket, client));
+                match least.filter(|_| count < shared.limits.connections) {
+                    Some(mailbox) => mailbox.send(Mail::Client(socket, client)),
+                    None => shared.turned_away.add(1),
                 }
             }
         }

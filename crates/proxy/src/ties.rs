@@ -52,6 +52,11 @@ impl Ties {
         self.writes.insert(now, file, server);
     }
 
+    /// The servers of files whose data is not committed, one for each file.
+    pub(crate) fn uncommitted(&self, now: Time) -> impl Iterator<Item = ServerId> + '_ {
+        self.writes.now(now)
+    }
+
     /// All of a file's data is durable.
     pub(crate) fn committed(&mut self, file: Key, server: ServerId) {
         self.writes.remove(file, server);
@@ -73,6 +78,10 @@ impl Bounded {
     fn find(&self, now: Time, key: Key) -> Option<ServerId> {
         let (server, since) = self.at.get(&key)?;
         (now.since(*since) < KEPT).then_some(*server)
+    }
+
+    fn now(&self, now: Time) -> impl Iterator<Item = ServerId> + '_ {
+        self.at.values().filter(move |(_, since)| now.since(*since) < KEPT).map(|(server, _)| *server)
     }
 
     fn insert(&mut self, now: Time, key: Key, server: ServerId) {

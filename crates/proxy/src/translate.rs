@@ -35,6 +35,20 @@ pub(crate) enum Kind {
 }
 
 impl Meaning {
+    /// What a call of this kind means, for calls that are only thought of. The handle is a directory's for a call on a name.
+    pub(crate) fn on(op: Op, handle: FileHandle<'_>, name: &[u8]) -> Self {
+        let named = DirOp { dir: handle, name };
+        match op {
+            Op::Lookup => on_name(op, &named, true),
+            Op::Create | Op::Remove | Op::Rename | Op::Link => on_name(op, &named, false),
+            Op::Getattr | Op::Access | Op::Readlink | Op::Statfs | Op::Read => on_object(op, handle, true),
+            Op::Setattr => on_object(op, handle, false),
+            Op::List => Self { kind: Kind::List { first: true }, ..on_object(op, handle, true) },
+            Op::Write => Self { kind: Kind::Write { unstable: true }, ..on_object(op, handle, false) },
+            Op::Commit => Self { kind: Kind::Commit { whole: true }, ..on_object(op, handle, false) },
+        }
+    }
+
     /// None for NULL, which never leaves the proxy.
     pub(crate) fn of(call: &Call<'_>) -> Option<Self> {
         Some(match call {
@@ -115,6 +129,14 @@ mod tests {
         let remove = Meaning::of(&Call::Remove { object: what }).unwrap();
         let getattr = Meaning::of(&Call::Getattr { object: dir }).unwrap();
         assert_eq!(lookup.place, remove.place);
+        assert_eq!(
+            (lookup, remove, getattr),
+            (
+                Meaning::on(Op::Lookup, dir, b"name"),
+                Meaning::on(Op::Remove, dir, b"name"),
+                Meaning::on(Op::Getattr, dir, b"")
+            )
+        );
         assert_eq!(lookup.object, remove.object);
         assert_eq!(lookup.place, getattr.place);
         assert_ne!(lookup.object, getattr.object);

@@ -1,17 +1,20 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
-use crate::clerk::Job;
+use crate::clerk::{About, Job};
 use crate::clock::duration;
+use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
 use crate::link::{Flight, Link, State};
 use crate::realm::End;
 use crate::relay::{Relay, Waits};
 use crate::verify::{Doubt, Verdict};
+use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_net::{Buffers, Flow, Go};
+use midas_nfs::record;
 use mio::event::Event;
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,14 @@ struct Errand {
     forsaken: Option<ServerId>,
 }
 
+/// What a call waits for.
+struct Wait {
+    /// The one server that may serve it, if there is such.
+    bound: Option<ServerId>,
+    /// Why none may serve it; none if there was only no place for it.
+    why: Option<Exclusion>,
+}
+
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
     now: Instant,
@@ -45,12 +56,15 @@ pub(crate) fn begin(
     record: &[u8],
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward, since: now, forsaken: None };
-    let bound = errand.send(now, shared, links, buffers, record).err()?;
+    let Wait { bound, why } = errand.send(now, shared, links, buffers, record).err()?;
+    if let Some(why) = why {
+        shared.tallies[asker.event_loop].held(why);
+    }
     Some(Box::new(Held { errand, record: record.to_vec(), bound, doubtful: false }))
 }
 
 impl Errand {
-    /// Routes a call and puts it on its link. If it must wait, the error is the one server that it waits for, if there is such.
+    /// Routes a call and puts it on its link; the error says what it must wait for.
     fn send(
         self,
         now: Instant,
@@ -58,10 +72,11 @@ impl Errand {
         links: &mut [Link],
         buffers: &mut Buffers,
         record: &[u8],
-    ) -> Result<(), Option<ServerId>> {
-        let Self { asker, forward: Forward { xid, procedure, meaning, known, realm, owner }, since, forsaken } = self;
+    ) -> Result<(), Wait> {
+        let Self { asker, forward: Forward { xid, procedure, meaning, known, realm, owner, cost }, since, forsaken } =
+            self;
         let export = &shared.exports[realm];
-        let sent = export.send(now, meaning, forsaken).map_err(|(_, bound)| bound)?;
+        let sent = export.send(now, meaning, forsaken).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
@@ -69,10 +84,15 @@ impl Errand {
         let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
         let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
             export.take_back(now, sent);
-            return Err(None);
+            return Err(Wait { bound: None, why: None });
         };
-        let waits = Waits { asker, xid, procedure, known };
-        link.take(Flight { waits, owner, realm, sent, since, sent_at: now, left: false }, record, buffers);
+        let waits = Waits { asker, xid, procedure, known, cost };
+        shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
+        link.take(
+            Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false },
+            record,
+            buffers,
+        );
         Ok(())
     }
 }
@@ -80,11 +100,18 @@ impl Errand {
 impl Loop {
     pub(crate) fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
+        let was_up = matches!(link.state, State::Up(_));
         if !link.connected(now, &mut self.buffers) {
             if matches!(link.state, State::Down) {
                 self.lost(now, index);
             }
             return;
+        }
+        if !was_up {
+            self.shared.pools[link.pool].connected(link.server);
+        }
+        if !link.doubts.is_empty() {
+            self.ask_back(now, index);
         }
         if event.is_readable() || event.is_read_closed() {
             self.read_link(now, index, event.is_read_closed());
@@ -94,13 +121,14 @@ impl Loop {
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
     fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
         loop {
-            let Self { shared, clients, links, buffers, scratch, others, number, touched, .. } = self;
+            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
-            let name = &shared.pools[*pool].server(*server).name;
+            let (name, tally) = (&shared.pools[*pool].server(*server).name, &shared.tallies[*number]);
             let flow = connection.receive(scratch, |reply, _| {
+                tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 if let Some(flight) = xid.and_then(|xid| flights.remove(xid)) {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched };
+                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
                     relay.reply(now, name, flight, reply);
                 }
                 Go::Continue(())
@@ -159,6 +187,9 @@ impl Loop {
             let patience = if open { duration(config.call_timeout) } else { MOVE_AFTER };
             let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
             self.links[index].tend(now, self.poll.registry());
+            if matches!(self.links[index].state, State::Up(_)) && !self.links[index].doubts.is_empty() {
+                self.ask_back(now, index);
+            }
             if self.links[index].flights.len() > 0 {
                 self.move_away(now, index, patience);
                 self.links[index].repeat(now, REPEAT, &mut self.buffers);
@@ -205,17 +236,57 @@ impl Loop {
 
     /// Asks another server whether a call was executed.
     fn find_out(&mut self, now: Instant, call: Box<Held>, server: ServerId) {
-        let doubt = Doubt {
-            realm: call.errand.forward.realm,
-            server,
-            procedure: call.errand.forward.procedure,
-            record: call.record.clone(),
-            age: now.saturating_duration_since(call.errand.since),
+        let pool = &self.shared.exports[call.errand.forward.realm].pool;
+        let Some(witness) = pool.some_open(server.index() + 1).filter(|witness| *witness != server) else {
+            self.held.push_back(call);
+            return;
         };
+        let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
+        let (record, age) = (call.record.clone(), now.saturating_duration_since(since));
+        let doubt = Doubt { realm, witness, procedure, record, age };
         let number = self.doubted.insert(call);
-        let job = Job::Verify { doubt, event_loop: self.number, number };
+        let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
         if self.desk.give(job).is_err() {
-            self.others[self.number].send(crate::event::Mail::Verified { number, verdict: Verdict::Unknown });
+            // Too many at once: it is asked at the next tick.
+            let call = self.doubted.remove(number);
+            self.held.push_back(call);
+        }
+    }
+
+    /// A server is back without its memory: it is asked itself what it has executed.
+    fn ask_back(&mut self, now: Instant, index: usize) {
+        let link = &mut self.links[index];
+        let witness = link.server;
+        for xid in std::mem::take(&mut link.doubts) {
+            let Some((flight, record)) = link.flights.get_mut(xid).filter(|(flight, _)| !flight.asked) else {
+                continue;
+            };
+            let (realm, procedure) = (flight.realm, flight.waits.procedure);
+            let (record, age) = (record.to_vec(), now.saturating_duration_since(flight.since));
+            let about = About::Waiting { link: index, xid };
+            let doubt = Doubt { realm, witness, procedure, record, age };
+            flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
+            if !flight.asked {
+                link.doubts.push(xid);
+            }
+        }
+    }
+
+    /// It was found out whether a server that is back has executed a call before.
+    pub(crate) fn remembered(&mut self, now: Instant, index: usize, xid: u32, verdict: Verdict) {
+        let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
+        flight.asked = false;
+        match verdict {
+            Verdict::Answer(results) => {
+                let Some(flight) = self.links[index].flights.remove(xid) else { return };
+                let Flight { waits, owner, realm, sent, .. } = flight;
+                self.shared.whose.learn_from(owner, waits.procedure, &results);
+                self.shared.exports[realm].settle(now, sent, End::Lost);
+                self.relay().results(waits, &results);
+                self.flush_touched();
+            }
+            Verdict::Send => self.links[index].send(xid, &mut self.buffers),
+            Verdict::Unknown => self.links[index].doubts.push(xid),
         }
     }
 
@@ -225,9 +296,10 @@ impl Loop {
         match verdict {
             Verdict::Answer(results) => {
                 self.resolved(&mut call);
-                let Errand { asker, forward: Forward { xid, procedure, known, owner, .. }, .. } = call.errand;
+                let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
                 self.shared.whose.learn_from(owner, procedure, &results);
-                self.relay().results(Waits { asker, xid, procedure, known }, &results);
+                self.tally().answered(procedure, status(&results));
+                self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
                 self.flush_touched();
             }
             Verdict::Send => {
@@ -248,14 +320,15 @@ impl Loop {
 
     /// A call that will get no answer from its server.
     fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>) -> Held {
-        let Flight { waits: Waits { asker, xid, procedure, known }, owner, realm, mut sent, since, left, .. } = flight;
+        let Flight { waits: Waits { asker, xid, procedure, known, cost }, owner, realm, mut sent, since, left, .. } =
+            flight;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
         match left {
             true => self.shared.exports[realm].settle(now, sent, End::Lost),
             false => self.shared.exports[realm].take_back(now, sent),
         }
-        let forward = Forward { xid, procedure, meaning, known, realm, owner };
+        let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
         Held { errand: Errand { asker, forward, since, forsaken: None }, record, bound: None, doubtful }
     }
 
@@ -265,6 +338,7 @@ impl Loop {
             let Some(mut call) = self.held.pop_front() else { return };
             // A read that nobody waits for any more need not be asked.
             if call.errand.forward.meaning.movable && self.slot_of(call.errand.asker).is_none() {
+                self.purse.earn(call.errand.forward.cost);
                 continue;
             }
             if let (true, Some(server)) = (call.doubtful, call.errand.forsaken) {
@@ -273,8 +347,8 @@ impl Loop {
             }
             self.forsake(now, &mut call);
             let Self { shared, links, buffers, .. } = self;
-            if let Err(bound) = call.errand.send(now, shared, links, buffers, &call.record) {
-                call.bound = bound;
+            if let Err(wait) = call.errand.send(now, shared, links, buffers, &call.record) {
+                call.bound = wait.bound;
                 self.held.push_back(call);
             }
         }

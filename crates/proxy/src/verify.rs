@@ -1,6 +1,6 @@
 //! Whether a call that changes something was executed by a server that no longer answers (nfs3.md, C3 and L).
 //!
-//! Another server of the pool is asked for what the call would have left behind. If it is there, the call is answered as its server
+//! Another server of the pool, or the same one when it is back without its memory, is asked for what the call would have left behind. If it is there, the call is answered as its server
 //! would have; if it is not, the call may be sent. In doubt the answer is what a client without a proxy would get when it sends the
 //! call again to a server that has lost its memory: an error, never a second success.
 
@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A call that was perhaps executed.
 pub(crate) struct Doubt {
     pub(crate) realm: usize,
-    /// By this server.
-    pub(crate) server: ServerId,
+    /// Who is asked.
+    pub(crate) witness: ServerId,
     pub(crate) procedure: Procedure,
     pub(crate) record: Vec<u8>,
     /// How long ago it was first sent.
@@ -37,20 +37,19 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// Asks another server.
+/// Asks its witness.
 pub(crate) fn look(pool: &Pool, doubt: &Doubt) -> Verdict {
     ask(pool, doubt).unwrap_or(Verdict::Unknown)
 }
 
 fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
-    let other = pool.some_open(doubt.server.index() + 1).filter(|other| *other != doubt.server)?;
     let call = rpc::Call::decode(&doubt.record).ok()?;
     let caller = match Credential::decode(&call.credential) {
         Ok(Credential::Sys(sys)) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
         Ok(Credential::None) | Err(_) => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
     };
     let arguments = Call::decode(doubt.procedure, call.args).ok()?;
-    let nfs = Client::connect(pool.server(other).address, &caller, duration(pool.config.probe_timeout)).ok()?;
+    let nfs = Client::connect(pool.server(doubt.witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
     let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid };
     match witness.look(&arguments) {
         Ok(verdict) => Some(verdict),

@@ -8,7 +8,7 @@ mod change;
 mod entry;
 mod error;
 mod key;
-mod nearest;
+pub(crate) mod nearest;
 mod network;
 mod reading;
 mod table;
@@ -23,6 +23,7 @@ pub use entry::{Entry, Place};
 pub use error::{ConfigError, PROBLEMS_MAX, Problem};
 pub use key::{Fallback, KEYS, Key, Table};
 pub use network::Network;
+pub(crate) use value::parse_policy;
 
 use midas_core::cache::Mode;
 use midas_core::route::policy::Policy;
@@ -279,6 +280,15 @@ impl Config {
     /// What outlives the daemon.
     pub fn state(&self) -> &State {
         &self.state
+    }
+}
+
+impl Config {
+    /// The same with another control socket.
+    #[must_use]
+    pub fn with_socket(mut self, socket: PathBuf) -> Self {
+        self.admin.socket = socket;
+        self
     }
 }
 

@@ -1,7 +1,7 @@
 //! The valid name that was probably meant.
 
 /// The nearest of these names, if it is near enough to be what was meant; the first of equals.
-pub(super) fn nearest<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     if typed.len() > NAME_MAX {
         return None;
     }
@@ -18,7 +18,7 @@ pub(super) fn nearest<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>)
 }
 
 /// `; did you mean 'policy'?`, or what is possible.
-pub(super) fn suggestion(typed: &str, names: &[&str]) -> String {
+pub(crate) fn suggestion(typed: &str, names: &[&str]) -> String {
     match nearest(typed, names.iter().copied()) {
         Some(name) => format!("; did you mean '{name}'?"),
         None => format!("; possible: {}", names.join(", ")),

@@ -203,15 +203,17 @@ pub(super) fn policy(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<Pol
         value.takes(reading, "a name in quotes, such as \"first-fit\"");
         return None;
     };
+    parse_policy(text).map_err(|said| value.wrong(reading, &said)).ok()
+}
+
+/// The policy that was typed, or the one that was probably meant.
+pub(crate) fn parse_policy(text: &str) -> Result<Policy, String> {
     let typed = text.split(':').next().unwrap_or(text);
     let names = Policy::USAGE.map(|(usage, _)| usage.split(['[', ':']).next().unwrap_or(usage));
-    let said = match (Policy::parse(text), nearest(typed, names)) {
-        (Ok(policy), _) => return Some(policy),
-        (Err(_), Some(near)) if near != typed => format!("unknown policy '{typed}'; did you mean '{near}'?"),
-        (Err(said), _) => said,
-    };
-    value.wrong(reading, &said);
-    None
+    Policy::parse(text).map_err(|said| match nearest(typed, names) {
+        Some(near) if near != typed => format!("unknown policy '{typed}'; did you mean '{near}'?"),
+        Some(_) | None => said,
+    })
 }
 
 pub(super) fn mode(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<Mode> {

@@ -1,0 +1,122 @@
+//! How commands talk with a running `midas serve`: HTTP and JSON on its control socket.
+
+use crate::failure::Failure;
+use clap::Args;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use midas_proxy::api;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// Which daemon, and how its answer is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// The control socket of the daemon
+    #[arg(long, value_name = "PATH", default_value = api::SOCKET)]
+    socket: PathBuf,
+    /// Print the daemon's answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Daemon {
+    /// Asks, and prints the answer: as it came, or as `show` puts it.
+    pub(crate) fn ask<A: DeserializeOwned>(&self, path: &str, show: impl FnOnce(&A) -> String) -> Result<(), Failure> {
+        self.exchange(Method::GET, path, Vec::new(), show)
+    }
+
+    /// Tells something, and prints the answer likewise.
+    pub(crate) fn tell<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        what: &impl Serialize,
+        show: impl FnOnce(&A) -> String,
+    ) -> Result<(), Failure> {
+        let body = serde_json::to_vec(what).map_err(|error| Failure::Broken(error.to_string()))?;
+        self.exchange(Method::POST, path, body, show)
+    }
+
+    fn exchange<A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        show: impl FnOnce(&A) -> String,
+    ) -> Result<(), Failure> {
+        let (status, answer) = exchange(&self.socket, method, path, body)?;
+        if status != StatusCode::OK {
+            return Err(refused(status, &answer));
+        }
+        let strange = |error| Failure::Broken(format!("an answer that is not understood: {error}"));
+        let text = match self.json {
+            true => String::from_utf8_lossy(&answer).into_owned(),
+            false => show(&serde_json::from_slice(&answer).map_err(strange)?),
+        };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::Broken(error.to_string()))
+    }
+}
+
+/// What the daemon says no to was typed wrong, unless it says that it could not.
+fn refused(status: StatusCode, answer: &[u8]) -> Failure {
+    let said = match serde_json::from_slice::<api::Fault>(answer) {
+        Ok(fault) => fault.error,
+        Err(_) => format!("the daemon answered {status}"),
+    };
+    if status.is_client_error() { Failure::Usage(said) } else { Failure::Broken(said) }
+}
+
+fn exchange(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Vec<u8>), Failure> {
+    let broken = |error: io::Error| Failure::Broken(format!("{}: {error}", socket.display()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(broken)?;
+    let late = || broken(io::Error::new(ErrorKind::TimedOut, "the daemon does not answer"));
+    runtime.block_on(async {
+        let answer = async {
+            let stream = UnixStream::connect(socket).await.map_err(|error| absent(socket, &error))?;
+            call(stream, method, path, body).await.map_err(|error| broken(io::Error::other(error)))
+        };
+        tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late()))
+    })
+}
+
+async fn call(
+    stream: UnixStream,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<(StatusCode, Vec<u8>), Box<dyn std::error::Error + Send + Sync>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "midas")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))?;
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
+}
+
+/// Why there is nobody to talk with.
+fn absent(socket: &Path, error: &io::Error) -> Failure {
+    let path = socket.display();
+    Failure::Broken(match error.kind() {
+        ErrorKind::NotFound => format!("no daemon at {path}: does `midas serve` run, and with this socket? (--socket)"),
+        ErrorKind::ConnectionRefused => format!("no daemon at {path}: the one that made this socket is gone"),
+        ErrorKind::PermissionDenied => {
+            format!("{path}: permission denied: its owner and its group may control the daemon")
+        }
+        _ => format!("{path}: {error}"),
+    })
+}
+
+/// Longer than a daemon needs to walk a path at a slow server.
+const PATIENCE: Duration = Duration::from_secs(30);

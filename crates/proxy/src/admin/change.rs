@@ -1,0 +1,106 @@
+//! Changes while the daemon runs: overrides, which end with it. What cannot be is refused before anything is changed.
+
+use super::routes::Refusal;
+use super::status::bypassed;
+use crate::api::{Bypass, Drain, Set};
+use crate::config::nearest::suggestion;
+use crate::config::parse_policy;
+use crate::event::Shared;
+use crate::pool::Pool;
+use crate::realm::Realm;
+use midas_core::cache::Mode;
+use midas_core::health::Health;
+use midas_core::id::ServerId;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
+    let export = export(shared, &told.export)?;
+    let policy = told.policy.as_deref().map(parse_policy).transpose().map_err(Refusal::wrong)?;
+    told.mode.as_deref().map(mode).transpose()?;
+    if let Some(policy) = policy {
+        export.set_policy(policy);
+    }
+    let policy = policy.map(|policy| format!("policy {policy}"));
+    let mode = told.mode.as_ref().map(|mode| format!("mode {mode}"));
+    let said: Vec<String> = policy.into_iter().chain(mode).collect();
+    match said.is_empty() {
+        true => Err(Refusal::wrong("nothing to set; possible: policy, mode")),
+        false => {
+            let late = if bypassed(shared) { "; it waits for the end of the bypass" } else { "" };
+            Ok(format!("{}: {}, until the daemon ends{late}", told.export, said.join(", ")))
+        }
+    }
+}
+
+/// Only what needs no cache, for now.
+fn mode(typed: &str) -> Result<(), Refusal> {
+    let names = Mode::ALL.map(Mode::name);
+    match names.contains(&typed) {
+        true if typed == Mode::Strict.name() => Ok(()),
+        true => Err(Refusal::wrong(format!("mode {typed} comes with the cache; strict is the only one for now"))),
+        false => Err(Refusal::wrong(format!("unknown mode '{typed}'{}", suggestion(typed, &names)))),
+    }
+}
+
+fn export<'s>(shared: &'s Shared, path: &str) -> Result<&'s Realm, Refusal> {
+    shared.exports.iter().find(|export| export.rules().path == path).ok_or_else(|| {
+        let paths: Vec<String> = shared.exports.iter().map(|export| export.rules().path.clone()).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        Refusal::unknown(format!("unknown export '{path}'{}", suggestion(path, &paths)))
+    })
+}
+
+pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
+    let places = places(shared, &told.server)?;
+    let mut alone = Vec::new();
+    for (pool, server) in &places {
+        pool.servers.set_health(pool.time(Instant::now()), *server, Health::Drained);
+        if pool.some_open(0).is_none() {
+            alone.push(pool.config.name.as_str());
+        }
+    }
+    let alone = match alone.is_empty() {
+        true => String::new(),
+        false => format!("; no other server of {} takes calls: they wait", alone.join(", ")),
+    };
+    Ok(format!("{} takes no new calls, until `midas undrain` or the daemon ends{alone}", told.server))
+}
+
+/// It comes back as any server does that was away: it must answer and belong.
+pub(super) fn undrain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
+    let mut places = places(shared, &told.server)?;
+    let health = places.first().map_or(Health::Up, |(pool, server)| pool.servers.health(*server));
+    places.retain(|(pool, server)| pool.servers.health(*server) == Health::Drained);
+    for (pool, server) in &places {
+        pool.servers.set_health(pool.time(Instant::now()), *server, Health::Down);
+    }
+    match places.is_empty() {
+        true => Err(Refusal::wrong(format!("{} is not drained: it is {}", told.server, health.name()))),
+        false => Ok(format!("{} takes calls again once it has answered", told.server)),
+    }
+}
+
+/// A server may stand in several pools.
+fn places<'s>(shared: &'s Shared, name: &str) -> Result<Vec<(&'s Arc<Pool>, ServerId)>, Refusal> {
+    let all = || shared.pools.iter().flat_map(|pool| pool.servers.ids().map(move |server| (pool, server)));
+    let found: Vec<_> = all().filter(|(pool, server)| pool.server(*server).name == name).collect();
+    match found.is_empty() {
+        true => {
+            let names: Vec<&str> = all().map(|(pool, server)| pool.server(server).name.as_str()).collect();
+            Err(Refusal::unknown(format!("unknown server '{name}'{}", suggestion(name, &names))))
+        }
+        false => Ok(found),
+    }
+}
+
+/// When this returns, no call is under decision that began before.
+pub(super) fn bypass(shared: &Shared, told: Bypass) -> String {
+    for export in &shared.exports {
+        export.set_bypass(told.on);
+    }
+    match told.on {
+        true => "bypass is on: every call goes to its home".to_owned(),
+        false => "bypass is off: the policies decide".to_owned(),
+    }
+}

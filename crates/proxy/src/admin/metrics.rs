@@ -1,0 +1,179 @@
+//! `/metrics`: what is counted, in Prometheus' text format. Nothing is counted for it alone: a scrape reads and adds up.
+
+use super::status::{bypassed, not_ready};
+use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Refused, Spread, Status, Totals};
+use crate::event::Shared;
+use midas_core::decision::{Exclusion, Why};
+use midas_core::health::Health;
+use midas_core::id::ServerId;
+use midas_core::servers::Servers;
+use midas_nfs::nfs3::Procedure;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What [`text`] is.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics.
+pub(super) fn text(shared: &Arc<Shared>) -> String {
+    let mut registry = Registry::with_prefix("midas");
+    registry.register_collector(Box::new(Scrape(Arc::clone(shared))));
+    let mut out = String::new();
+    text::encode(&mut out, &registry).expect("a string takes everything");
+    out
+}
+
+struct Scrape(Arc<Shared>);
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (shared, totals) = (&*self.0, Totals::of(&self.0.tallies));
+        let mut page = Page(encoder);
+        of_daemon(&mut page, shared)?;
+        of_calls(&mut page, &totals)?;
+        of_decisions(&mut page, shared, &totals)?;
+        of_clients(&mut page, shared, &totals)?;
+        of_servers(&mut page, shared)
+    }
+}
+
+fn of_daemon(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let version = [([("version", env!("CARGO_PKG_VERSION"))], 1)];
+    page.gauges("build_info", "The version that runs", version)?;
+    page.gauge("uptime_seconds", "How long the daemon runs", shared.started.elapsed().as_secs())?;
+    page.gauge("ready", "Whether every export has a server", not_ready(shared).is_empty().into())?;
+    page.gauge("bypass", "Whether every call goes to its home", bypassed(shared).into())
+}
+
+fn of_calls(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+    let procedures = || (0..).map_while(Procedure::from_number).zip(&totals.calls);
+    let calls = procedures().flat_map(|(procedure, counts)| {
+        let labels = move |status| [("procedure", procedure.name()), ("status", status)];
+        Status::ALL.iter().zip(counts).map(move |((_, status), count)| (labels(*status), *count))
+    });
+    page.counters("calls", "NFS calls answered, by procedure and by how they ended", calls)?;
+    let latency = Class::ALL.iter().zip(&totals.latency).map(|((_, class), spread)| ([("class", *class)], spread));
+    page.histograms("call_duration_seconds", "From a call's arrival to its server's answer", latency)?;
+    let duplicates = Duplicate::ALL.iter().zip(&totals.duplicates).map(|((_, found), n)| ([("found", *found)], *n));
+    page.counters("duplicates", "Calls that came again and were not executed again", duplicates)
+}
+
+fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
+    let paths: Vec<String> = shared.exports.iter().map(|export| export.rules().path.clone()).collect();
+    let routes = paths.iter().zip(&shared.exports).flat_map(|(path, export)| {
+        Why::NAMES.iter().zip(export.routes()).map(|(why, count)| ([("export", path.as_str()), ("why", *why)], count))
+    });
+    page.counters("routes", "Calls sent to a server, by why they went there", routes)?;
+    let holds = Exclusion::ALL.iter().zip(&totals.holds).map(|(why, count)| ([("reason", why.name())], *count));
+    page.counters("holds", "Calls that began to wait because no server may serve them", holds)?;
+    page.gauge("held", "Calls that wait for a server now", totals.held)?;
+    let refusals = Refused::ALL.iter().zip(&totals.refusals).map(|((_, why), count)| ([("reason", *why)], *count));
+    page.counters("refusals", "Calls refused without asking a server", refusals)
+}
+
+fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
+    page.gauge("client_connections", "Client connections now", totals.welcomed - totals.ended)?;
+    page.counters("client_connections_accepted", "Client connections taken", [(NONE, totals.welcomed)])?;
+    let turned = shared.turned_away.get();
+    page.counters("client_connections_refused", "Client connections closed at once, at the limit", [(NONE, turned)])?;
+    let bytes = Bytes::ALL.iter().zip(&totals.bytes).map(|((_, way), count)| ([("way", *way)], *count));
+    page.counters("bytes", "Bytes of records relayed", bytes)
+}
+
+fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let of_pool = |pool: &Arc<crate::pool::Pool>| {
+        let pool = Arc::clone(pool);
+        pool.servers.ids().map(move |server| (Arc::clone(&pool), server)).collect::<Vec<_>>()
+    };
+    let servers: Vec<_> = shared.pools.iter().flat_map(of_pool).collect();
+    let each = |value: fn(&Servers, ServerId) -> u64| {
+        servers.iter().map(move |(pool, server)| {
+            let labels = [("pool", pool.config.name.as_str()), ("server", pool.server(*server).name.as_str())];
+            (labels, value(&pool.servers, *server))
+        })
+    };
+    page.gauges("server_in_flight", "Calls under way at a server", each(|it, at| it.in_flight(at).into()))?;
+    page.counters("server_calls", "Calls sent to a server", each(|it, at| it.dispatched(at).into()))?;
+    page.counters("server_homed", "Calls whose home a server is", each(|it, at| it.homed(at).into()))?;
+    let states = servers.iter().flat_map(|(pool, server)| {
+        Health::ALL.into_iter().map(|state| {
+            let labels = [
+                ("pool", pool.config.name.as_str()),
+                ("server", pool.server(*server).name.as_str()),
+                ("state", state.name()),
+            ];
+            (labels, u64::from(pool.servers.health(*server) == state))
+        })
+    });
+    page.gauges("server_health", "1 for the state that a server is in", states)?;
+    let connects = servers.iter().map(|(pool, server)| {
+        let labels = [("pool", pool.config.name.as_str()), ("server", pool.server(*server).name.as_str())];
+        (labels, pool.connects(*server))
+    });
+    page.counters("server_connects", "Connections made to a server", connects)
+}
+
+/// The page that is written.
+struct Page<'e>(DescriptorEncoder<'e>);
+
+impl Page<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn gauges<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        rows.into_iter().try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_gauge(&value))
+    }
+
+    fn counters<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        rows.into_iter().try_for_each(|(labels, value)| {
+            let none: Option<&Exemplar<NoLabelSet, f64>> = None;
+            metric.encode_family(&labels)?.encode_counter(&value, none)
+        })
+    }
+
+    fn histograms<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (Labels<'l, N>, &'l Spread)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        rows.into_iter().try_for_each(|(labels, spread)| {
+            let bounds = BUCKETS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(spread.buckets).collect();
+            let (sum, count) = (spread.nanos as f64 / 1e9, spread.buckets.iter().sum());
+            let none: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
+            metric.encode_family(&labels)?.encode_histogram(sum, count, &buckets, none)
+        })
+    }
+}
+
+type Labels<'l, const N: usize> = [(&'l str, &'l str); N];
+
+/// A metric without labels.
+const NONE: Labels<'static, 0> = [];

@@ -1,0 +1,132 @@
+//! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
+
+use super::{change, explain, metrics, status};
+use crate::api::{self, Bypass, Done, Drain, Explain, Explanation, Fault, Set, Status};
+use crate::event::Shared;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use std::sync::Arc;
+
+/// Everything: for the control socket, whose file says who may use it.
+pub(super) fn all(shared: Arc<Shared>) -> Router {
+    let full = Router::new()
+        .route(api::EXPLAIN, post(explanation))
+        .route(api::SET, post(set))
+        .route(api::DRAIN, post(drain))
+        .route(api::UNDRAIN, post(undrain))
+        .route(api::BYPASS, post(bypass));
+    finish(full.merge(open()), shared)
+}
+
+/// What anyone may know: for TCP. Handles are not among it, since who has one can call on it.
+pub(super) fn read_only(shared: Arc<Shared>) -> Router {
+    finish(open(), shared).layer(from_fn(only_get))
+}
+
+fn open() -> Router<Arc<Shared>> {
+    Router::new()
+        .route(api::STATUS, get(show))
+        .route("/metrics", get(scrape))
+        .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
+        .route("/ready", get(ready))
+}
+
+fn finish(router: Router<Arc<Shared>>, shared: Arc<Shared>) -> Router {
+    let nothing =
+        async || Refusal(StatusCode::NOT_FOUND, "nothing is here; the API is in docs/operating.md".to_owned());
+    let method = async |method: Method| {
+        Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not what this address answers to"))
+    };
+    router
+        .fallback(nothing)
+        .method_not_allowed_fallback(method)
+        .layer(DefaultBodyLimit::max(BODY_MOST))
+        .with_state(shared)
+}
+
+async fn only_get(request: Request, next: Next) -> Response {
+    match *request.method() {
+        Method::GET | Method::HEAD => next.run(request).await,
+        _ => Refusal(StatusCode::METHOD_NOT_ALLOWED, "TCP is read-only: use the control socket".to_owned())
+            .into_response(),
+    }
+}
+
+async fn show(State(shared): State<Arc<Shared>>) -> Json<Status> {
+    Json(status::of(&shared))
+}
+
+async fn scrape(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&shared))
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    let reasons = status::not_ready(&shared);
+    match reasons.is_empty() {
+        true => Json(Done { done: "ready".to_owned() }).into_response(),
+        false => Refusal(StatusCode::SERVICE_UNAVAILABLE, reasons.join("; ")).into_response(),
+    }
+}
+
+/// May ask a server, and so wait: not on this thread.
+async fn explanation(State(shared): State<Arc<Shared>>, told: Told<Explain>) -> Result<Json<Explanation>, Refusal> {
+    let asked = body(told)?;
+    let answer = tokio::task::spawn_blocking(move || explain::explain(&shared, &asked)).await;
+    answer.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.map(Json)
+}
+
+async fn set(State(shared): State<Arc<Shared>>, told: Told<Set>) -> Result<Json<Done>, Refusal> {
+    change::set(&shared, &body(told)?).map(done)
+}
+
+async fn drain(State(shared): State<Arc<Shared>>, told: Told<Drain>) -> Result<Json<Done>, Refusal> {
+    change::drain(&shared, &body(told)?).map(done)
+}
+
+async fn undrain(State(shared): State<Arc<Shared>>, told: Told<Drain>) -> Result<Json<Done>, Refusal> {
+    change::undrain(&shared, &body(told)?).map(done)
+}
+
+async fn bypass(State(shared): State<Arc<Shared>>, told: Told<Bypass>) -> Result<Json<Done>, Refusal> {
+    Ok(done(change::bypass(&shared, body(told)?)))
+}
+
+type Told<T> = Result<Json<T>, JsonRejection>;
+
+fn body<T>(told: Told<T>) -> Result<T, Refusal> {
+    told.map(|Json(body)| body).map_err(|error| Refusal(error.status(), error.body_text()))
+}
+
+fn done(done: String) -> Json<Done> {
+    Json(Done { done })
+}
+
+/// Why a request was not answered.
+#[derive(Debug)]
+pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
+
+impl Refusal {
+    /// What was asked for cannot be.
+    pub(super) fn wrong(text: impl Into<String>) -> Self {
+        Self(StatusCode::BAD_REQUEST, text.into())
+    }
+
+    /// What was asked for is not there.
+    pub(super) fn unknown(text: impl Into<String>) -> Self {
+        Self(StatusCode::NOT_FOUND, text.into())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0, Json(Fault { error: self.1 })).into_response()
+    }
+}
+
+/// Bytes of a request's body.
+const BODY_MOST: usize = 64 << 10;

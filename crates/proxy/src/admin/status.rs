@@ -1,0 +1,84 @@
+//! How the daemon is, read from what it counts.
+
+use crate::api::{Export, Pool, Server, Setting, Status};
+use crate::counters::Totals;
+use crate::event::Shared;
+use crate::pool;
+use crate::realm::Realm;
+use midas_core::decision::Why;
+use midas_core::id::ServerId;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) fn of(shared: &Shared) -> Status {
+    let totals = Totals::of(&shared.tallies);
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: shared.started.elapsed().as_secs(),
+        not_ready: not_ready(shared),
+        bypass: bypassed(shared),
+        clients: totals.welcomed - totals.ended,
+        calls: totals.answers(),
+        held: totals.held,
+        exports: shared.exports.iter().map(of_export).collect(),
+        pools: shared.pools.iter().map(|pool| of_pool(shared, pool)).collect(),
+    }
+}
+
+/// Why not every export can be served; empty if they can.
+pub(super) fn not_ready(shared: &Shared) -> Vec<String> {
+    let closed = |export: &&Realm| admitted(export) == 0;
+    let said = |export: &Realm| format!("export {}: no server of its pool was admitted and is up", export.rules().path);
+    shared.exports.iter().filter(closed).map(said).collect()
+}
+
+pub(super) fn bypassed(shared: &Shared) -> bool {
+    shared.exports.iter().any(Realm::bypassed)
+}
+
+/// Servers that belong to the export and take calls.
+fn admitted(export: &Realm) -> usize {
+    match export.agreed().is_some() {
+        true => export.pool.servers.ids().filter(|server| export.pool.open(*server)).count(),
+        false => 0,
+    }
+}
+
+fn of_export(export: &Realm) -> Export {
+    let rules = export.rules();
+    let mode = rules.mode.name().to_owned();
+    Export {
+        path: rules.path.clone(),
+        pool: export.pool.config.name.clone(),
+        policy: Setting { now: export.policy().to_string(), file: rules.policy.to_string() },
+        mode: Setting { now: mode.clone(), file: mode },
+        admitted: admitted(export),
+        routes: Why::NAMES.iter().map(ToString::to_string).zip(export.routes()).collect(),
+    }
+}
+
+fn of_pool(shared: &Shared, pool: &Arc<pool::Pool>) -> Pool {
+    let mut uncommitted = vec![0; pool.config.servers.len()];
+    for export in shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, pool)) {
+        export.count_uncommitted(Instant::now(), &mut uncommitted);
+    }
+    let servers = pool.servers.ids().map(|server| of_server(pool, server, uncommitted[server.index()])).collect();
+    Pool { name: pool.config.name.clone(), servers }
+}
+
+fn of_server(pool: &pool::Pool, server: ServerId, uncommitted: u64) -> Server {
+    let (config, view) = (pool.server(server), pool.servers.view(server));
+    Server {
+        name: config.name.clone(),
+        address: config.address.to_string(),
+        health: view.health.name().to_owned(),
+        foreign: pool.foreign(server),
+        in_flight: pool.servers.in_flight(server).into(),
+        dispatched: pool.servers.dispatched(server).into(),
+        uncommitted,
+        latency_p50_ms: view.latency_p50.as_millis_f64(),
+        latency_p99_ms: view.latency_p99.as_millis_f64(),
+        service_ms: view.service.as_millis_f64(),
+        weight: view.weight.as_f64(),
+    }
+}

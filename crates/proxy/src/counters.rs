@@ -1,0 +1,334 @@
+//! What event loops count, for `/metrics` and `midas status`.
+//!
+//! Every loop has counters of its own, written by its thread alone: counting is a load and a store, never a locked instruction, never a
+//! lock, never an allocation. Readers add the loops up. What decisions count (`realm`) stands behind the decisions' own locks.
+
+use midas_core::decision::Exclusion;
+use midas_core::op::Op;
+use midas_nfs::nfs3::{Nfsstat3, Procedure};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// One number, written by one thread alone.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    pub(crate) fn add(&self, by: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What one event loop counts.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Tally {
+    calls: [[Count; Status::ALL.len()]; PROCEDURES],
+    latency: [Histogram; Class::ALL.len()],
+    refusals: [Count; Refused::ALL.len()],
+    holds: [Count; Exclusion::ALL.len()],
+    duplicates: [Count; Duplicate::ALL.len()],
+    bytes: [Count; Bytes::ALL.len()],
+    /// Calls that wait for a server that may serve them, now.
+    pub(crate) held: Count,
+    /// Clients that came.
+    pub(crate) welcomed: Count,
+    /// Clients that went.
+    pub(crate) ended: Count,
+}
+
+impl Tally {
+    /// A client was given an answer to an NFS call.
+    #[inline]
+    pub(crate) fn answered(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+        self.calls[procedure as usize][Status::of(status) as usize].add(1);
+    }
+
+    /// A server took so long for a call.
+    #[inline]
+    pub(crate) fn took(&self, op: Op, latency: Duration) {
+        self.latency[Class::of(op) as usize].add(latency);
+    }
+
+    /// A call was refused here.
+    pub(crate) fn refused(&self, why: Refused) {
+        self.refusals[why as usize].add(1);
+    }
+
+    /// A call began to wait, since no server may serve it.
+    pub(crate) fn held(&self, why: Exclusion) {
+        self.holds[why.code()].add(1);
+    }
+
+    /// A call came again.
+    pub(crate) fn duplicate(&self, found: Duplicate) {
+        self.duplicates[found as usize].add(1);
+    }
+
+    #[inline]
+    pub(crate) fn moved(&self, way: Bytes, count: usize) {
+        self.bytes[way as usize].add(count as u64);
+    }
+}
+
+/// All loops together, at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) calls: [[u64; Status::ALL.len()]; PROCEDURES],
+    pub(crate) latency: [Spread; Class::ALL.len()],
+    pub(crate) refusals: [u64; Refused::ALL.len()],
+    pub(crate) holds: [u64; Exclusion::ALL.len()],
+    pub(crate) duplicates: [u64; Duplicate::ALL.len()],
+    pub(crate) bytes: [u64; Bytes::ALL.len()],
+    pub(crate) held: u64,
+    pub(crate) welcomed: u64,
+    pub(crate) ended: u64,
+}
+
+impl Totals {
+    pub(crate) fn of<'t>(tallies: impl IntoIterator<Item = &'t Tally>) -> Self {
+        let mut totals = Self::default();
+        for tally in tallies {
+            for (total, calls) in totals.calls.iter_mut().zip(&tally.calls) {
+                add(total, calls);
+            }
+            for (total, histogram) in totals.latency.iter_mut().zip(&tally.latency) {
+                add(&mut total.buckets, &histogram.buckets);
+                total.nanos += histogram.nanos.get();
+            }
+            add(&mut totals.refusals, &tally.refusals);
+            add(&mut totals.holds, &tally.holds);
+            add(&mut totals.duplicates, &tally.duplicates);
+            add(&mut totals.bytes, &tally.bytes);
+            totals.held += tally.held.get();
+            // Who went came before: read in this order, nobody is gone who never came.
+            totals.ended += tally.ended.get();
+            totals.welcomed += tally.welcomed.get();
+        }
+        totals
+    }
+
+    /// Answers so far.
+    pub(crate) fn answers(&self) -> u64 {
+        self.calls.iter().flatten().sum()
+    }
+}
+
+fn add(totals: &mut [u64], counts: &[Count]) {
+    for (total, count) in totals.iter_mut().zip(counts) {
+        *total += count.get();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [Count; BUCKETS.len() + 1],
+    nanos: Count,
+}
+
+impl Histogram {
+    fn add(&self, latency: Duration) {
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[BUCKETS.partition_point(|bound| *bound < micros)].add(1);
+        self.nanos.add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+}
+
+/// Latencies of one class: how many fell into each bucket, and their sum.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spread {
+    pub(crate) buckets: [u64; BUCKETS.len() + 1],
+    pub(crate) nanos: u64,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Done.
+    Ok,
+    /// Not done, and the caller is told why: no such name, no permission.
+    Error,
+    /// The server could not.
+    ServerError,
+    /// Refused as a call: no NFS status was given.
+    Refused,
+}
+
+impl Status {
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Ok, "ok"), (Self::Error, "error"), (Self::ServerError, "server_error"), (Self::Refused, "refused")];
+
+    fn of(status: Option<Nfsstat3>) -> Self {
+        match status {
+            Some(Nfsstat3::OK) => Self::Ok,
+            Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT | Nfsstat3::JUKEBOX) => Self::ServerError,
+            Some(_) => Self::Error,
+            None => Self::Refused,
+        }
+    }
+}
+
+/// The status that results begin with.
+pub(crate) fn status(results: &[u8]) -> Option<Nfsstat3> {
+    results.first_chunk::<4>().map(|word| Nfsstat3(u32::from_be_bytes(*word)))
+}
+
+/// Calls whose latencies can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Metadata is read.
+    Metadata,
+    /// A page of a directory.
+    List,
+    /// Names or attributes change.
+    Change,
+    /// Data is read.
+    Read,
+    /// Data is written.
+    Write,
+    /// Data is made durable.
+    Commit,
+}
+
+impl Class {
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
+        (Self::Metadata, "metadata"),
+        (Self::List, "list"),
+        (Self::Change, "change"),
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Commit, "commit"),
+    ];
+
+    const fn of(op: Op) -> Self {
+        match op {
+            Op::Lookup | Op::Getattr | Op::Access | Op::Readlink | Op::Statfs => Self::Metadata,
+            Op::List => Self::List,
+            Op::Create | Op::Remove | Op::Rename | Op::Link | Op::Setattr => Self::Change,
+            Op::Read => Self::Read,
+            Op::Write => Self::Write,
+            Op::Commit => Self::Commit,
+        }
+    }
+}
+
+/// Why a call was refused here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its client is not on the export's list.
+    Client,
+    /// Its client's port is not reserved.
+    Port,
+    /// It would change a read-only export.
+    ReadOnly,
+    /// It is no call that is answered here: unknown program, version or procedure, unreadable arguments or credential.
+    Malformed,
+}
+
+impl Refused {
+    /// Which of an export's rules refuses with this status.
+    pub(crate) const fn by(status: Nfsstat3) -> Self {
+        match status {
+            Nfsstat3::PERM => Self::Port,
+            Nfsstat3::ROFS => Self::ReadOnly,
+            _ => Self::Client,
+        }
+    }
+
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Client, "client"), (Self::Port, "port"), (Self::ReadOnly, "read_only"), (Self::Malformed, "malformed")];
+}
+
+/// What was found of a call that came again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicate {
+    /// It runs: its answer comes.
+    Running,
+    /// Its answer.
+    Answered,
+}
+
+impl Duplicate {
+    pub(crate) const ALL: [(Self, &'static str); 2] = [(Self::Running, "running"), (Self::Answered, "answered")];
+}
+
+/// Which way bytes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bytes {
+    FromClients,
+    ToClients,
+    ToServers,
+    FromServers,
+}
+
+impl Bytes {
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::FromClients, "from_clients"),
+        (Self::ToClients, "to_clients"),
+        (Self::ToServers, "to_servers"),
+        (Self::FromServers, "from_servers"),
+    ];
+}
+
+/// NFSv3 has so many.
+pub(crate) const PROCEDURES: usize = 22;
+/// Upper bounds of the buckets of latencies, in microseconds; what is longer goes to one more.
+pub(crate) const BUCKETS: [u64; 18] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    5_000_000, 10_000_000, 30_000_000,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_are_added_up() {
+        let tallies = [Tally::default(), Tally::default()];
+        for tally in &tallies {
+            tally.answered(Procedure::Lookup, Some(Nfsstat3::NOENT));
+            tally.answered(Procedure::Commit, Some(Nfsstat3::IO));
+            tally.answered(Procedure::Commit, None);
+            tally.refused(Refused::ReadOnly);
+            tally.held(Exclusion::Drained);
+            tally.moved(Bytes::ToServers, 7);
+            tally.welcomed.add(3);
+            tally.ended.add(1);
+        }
+        let totals = Totals::of(&tallies);
+        assert_eq!(totals.calls[Procedure::Lookup as usize], [0, 2, 0, 0]);
+        assert_eq!(totals.calls[Procedure::Commit as usize], [0, 0, 2, 2]);
+        assert_eq!((totals.answers(), totals.refusals[2], totals.bytes[2]), (6, 2, 14));
+        assert_eq!((totals.holds[Exclusion::Drained.code()], totals.welcomed - totals.ended), (2, 4));
+    }
+
+    #[test]
+    fn a_latency_falls_into_the_first_bucket_that_holds_it() {
+        let cases = [(0, 0), (50, 0), (51, 1), (1_000, 4), (30_000_000, 17), (30_000_001, 18)];
+        for (micros, bucket) in cases {
+            let tally = Tally::default();
+            tally.took(Op::Create, Duration::from_micros(micros));
+            let spread = Totals::of([&tally]).latency[Class::Change as usize];
+            assert_eq!(spread.buckets.iter().position(|count| *count == 1), Some(bucket), "{micros}");
+            assert_eq!(spread.nanos, micros * 1000);
+        }
+    }
+
+    #[test]
+    fn every_list_stands_in_the_order_of_its_codes() {
+        assert!(Status::ALL.iter().enumerate().all(|(code, (status, _))| *status as usize == code));
+        assert!(Class::ALL.iter().enumerate().all(|(code, (class, _))| *class as usize == code));
+        assert!(Refused::ALL.iter().enumerate().all(|(code, (why, _))| *why as usize == code));
+        assert!(Duplicate::ALL.iter().enumerate().all(|(code, (found, _))| *found as usize == code));
+        assert!(Bytes::ALL.iter().enumerate().all(|(code, (way, _))| *way as usize == code));
+    }
+}
