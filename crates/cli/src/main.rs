@@ -8,6 +8,7 @@ mod drain;
 mod explain;
 mod failure;
 mod nfsd;
+mod notify;
 mod progress;
 mod serve;
 mod set;

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod config;
+pub mod log;
 
 mod admin;
 mod agreed;
@@ -13,6 +14,7 @@ mod clerk;
 mod clock;
 mod counters;
 mod dispatch;
+mod drain;
 mod event;
 mod flight;
 mod keeper;
@@ -20,8 +22,11 @@ mod link;
 mod mountd;
 mod pool;
 mod realm;
+mod regulate;
 mod relay;
+mod reload;
 mod serve;
+mod state;
 mod ties;
 mod translate;
 mod upstream;

@@ -147,7 +147,13 @@ fn the_example_means_what_it_says() {
             policy: Policy::FirstFit(Gap::Auto),
             mode: Mode::Strict,
         }],
-        limits: Limits { connections: 16_384, record: 2 << 20, calls_per_client: 4096, memory: 1 << 30 },
+        limits: Limits {
+            connections: 16_384,
+            record: 2 << 20,
+            calls_per_client: 4096,
+            memory: 1 << 30,
+            drain: Span::from_secs(30),
+        },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
         state: State { file: "/var/lib/midas/state.json".into() },
@@ -533,7 +539,7 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
         ),
         (
             format!("threads = {}\n{SHORT}[log]\nlevel = \"debug\"\n", 1 + cores()),
-            vec!["THREADS", "[log]: level changed from info to debug (at the next restart)"],
+            vec!["THREADS", "[log]: level changed from info to debug"],
         ),
     ];
     let old = parsed(SHORT);
@@ -545,6 +551,10 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
         let changes = old.differences(&new);
         assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), want, "{text}");
         assert_eq!(changes.is_empty(), old == new, "{text}");
+        let mut running = old.clone();
+        running.take_live(&new);
+        let waiting: Vec<Change> = changes.into_iter().filter(|change| change.applies == Applies::Restart).collect();
+        assert_eq!(running.differences(&new), waiting, "{text}");
     }
 }
 
