@@ -7,7 +7,7 @@ use crate::address::loopback;
 use crate::place::{Scratch, root};
 use crate::tools::Endpoint;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -53,6 +53,19 @@ impl Ganesha {
     /// A head's log.
     pub fn log(&self, head: usize) -> PathBuf {
         self.scratch.path().join((head + 1).to_string()).join("log")
+    }
+
+    /// Kills a head as a crash would: what it had not answered is lost.
+    pub fn kill(&self, head: usize) {
+        let pid = self.pid(head).to_string();
+        let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill can be run");
+        assert!(killed.success(), "head {head} was not there");
+    }
+
+    /// Starts a head again that was killed; it serves a little later.
+    pub fn restart(&mut self, head: usize) {
+        let stdin = self.holder.stdin.as_mut().expect("it stays open until the end");
+        writeln!(stdin, "start {}", head + 1).expect("lab/ganesha listens");
     }
 
     /// A head's process, for tests that stop or end one.

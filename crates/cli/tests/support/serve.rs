@@ -16,8 +16,6 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts a proxy of `/scratch` over these servers, on free ports; returns when it is ready.
     pub(crate) fn start(servers: &[Endpoint]) -> Self {
-        let scratch = Scratch::new();
-        let file = scratch.path().join("midas.toml");
         let listed: Vec<String> =
             servers.iter().map(|server| format!("\"{}:{}\"", server.address, server.nfs_port)).collect();
         let source = if servers[0].path.is_empty() { "/" } else { &servers[0].path };
@@ -29,6 +27,13 @@ impl Serve {
             listed.join(", "),
             servers[0].mount_port,
         );
+        Self::of(&config)
+    }
+
+    /// Starts a proxy with this configuration; returns when it is ready.
+    pub(crate) fn of(config: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.path().join("midas.toml");
         std::fs::write(&file, config).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
             .args(["serve", "--config"])

@@ -486,8 +486,9 @@ impl Loop {
         self.server.fault = fault;
         self.server.identity.salt = u32::from(fault == Fault::OtherHandles);
         if fault == Fault::Down {
+            // A process that is gone remembers nothing: neither queued calls nor the answers that it gave.
             self.listener = None;
-            self.server.station.clear(now);
+            self.server.restart(now);
             self.drop_all();
         } else if self.listener.is_none() {
             let mut listener = TcpListener::bind(self.address)?;

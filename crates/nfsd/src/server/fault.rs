@@ -24,7 +24,7 @@ pub enum Fault {
     Slow(Duration),
     /// Every call fails at once with this status and is not executed.
     Fail(Nfsstat3),
-    /// Nobody listens: connections are refused.
+    /// It has crashed, and nobody listens: connections are refused.
     Down,
     /// Its handles are not the other servers'.
     OtherHandles,

@@ -1,0 +1,185 @@
+//! Servers that die under load, come back, or do not: clients see a delay, never an error, and nothing runs twice or is lost.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+mod support;
+
+use midas_lab::{Endpoint, Ganesha, Part, Scratch, require};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use support::nfsd::Nfsd;
+use support::serve::Serve;
+
+/// `midas bench` at work, with its history.
+struct Load {
+    report: JoinHandle<String>,
+    history: PathBuf,
+    _scratch: Scratch,
+    /// CLOCK_MONOTONIC, as the history has it, at the start; and our own clock then.
+    start: (u64, Instant),
+}
+
+impl Load {
+    fn start(proxy: &Serve, load: &str, duration: Duration) -> Self {
+        let scratch = Scratch::new();
+        let history = scratch.path().join("history");
+        let Endpoint { nfs_port, mount_port, .. } = proxy.endpoint();
+        let command = format!(
+            "bench 127.0.0.1:{nfs_port}/scratch?mount={mount_port} {load} --duration {}s --timeout 60s --history {} --json",
+            duration.as_secs(),
+            history.display()
+        );
+        let start = (monotonic(), Instant::now());
+        Self { report: std::thread::spawn(move || support::text(&command)), history, _scratch: scratch, start }
+    }
+
+    /// Waits until so many more calls have ended: what is to happen next then happens under load.
+    fn wait(&self, calls: usize) {
+        let lines =
+            || std::fs::read(&self.history).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
+        let begun = lines();
+        while lines() < begun + calls {
+            assert!(!self.report.is_finished(), "the load ended too early");
+            std::thread::yield_now();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.start.0 + self.start.1.elapsed().as_nanos() as u64
+    }
+
+    /// The counts, and every call; no client may have seen an error.
+    fn end(self) -> (Value, Vec<Value>) {
+        let report: Value = serde_json::from_str(&self.report.join().unwrap()).unwrap();
+        let arm = &report["cells"][0]["arms"][0];
+        for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"] {
+            assert_eq!(arm["counts"][bad], 0, "{bad}: {} {}", arm["counts"], arm["errors"]);
+        }
+        (arm["counts"].clone(), calls(&self.history))
+    }
+}
+
+fn calls(history: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(history).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn monotonic() -> u64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+    (seconds * 1e9) as u64
+}
+
+fn took(call: &Value) -> Duration {
+    let at = |name: &str| call[name].as_u64().unwrap();
+    Duration::from_nanos(at("finished") - at("intended"))
+}
+
+fn config(servers: &[Endpoint], failover_after: &str) -> String {
+    let listed: Vec<String> =
+        servers.iter().map(|server| format!("\"{}:{}\"", server.address, server.nfs_port)).collect();
+    let source = if servers[0].path.is_empty() { "/" } else { &servers[0].path };
+    let mount = match servers[0].mount_port == servers[0].nfs_port {
+        true => String::new(),
+        false => format!("mount_port = {}\n", servers[0].mount_port),
+    };
+    format!(
+        "[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
+         [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount}staleness = \"0s\"\nfailover_after = \"{failover_after}\"\n\
+         probe_interval = \"200ms\"\nprobe_timeout = \"1s\"\n\
+         [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
+         access = \"rw\"\nsquash = \"none\"\ninsecure = true\n",
+        listed.join(", "),
+    )
+}
+
+/// Calls that servers have executed, by procedure.
+fn executed(truth: &Value, procedure: &str) -> u64 {
+    let servers = truth["servers"].as_array().unwrap();
+    servers.iter().map(|server| server["calls"][procedure].as_u64().unwrap_or(0)).sum()
+}
+
+/// The p99 of calls that began in this second half of a second, in ms; none if nearly none did.
+fn p99(calls: &[Value], from: u64, to: u64) -> Option<f64> {
+    let begun = |call: &&Value| (from..to).contains(&call["intended"].as_u64().unwrap());
+    let mut spans: Vec<Duration> = calls.iter().filter(begun).map(took).collect();
+    spans.sort_unstable();
+    (spans.len() >= 100).then(|| spans[spans.len() * 99 / 100].as_secs_f64() * 1e3)
+}
+
+#[test]
+fn a_server_that_crashes_and_comes_back_costs_no_error_and_soon_no_time() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let mut ganesha = Ganesha::start(3, 0);
+    let proxy = Serve::of(&config(ganesha.heads(), "30s"));
+    let load = Load::start(&proxy, MIXED, Duration::from_secs(60));
+    let mut crashes = Vec::new();
+    for head in [1, 2] {
+        load.wait(CALLS);
+        crashes.push(load.now());
+        ganesha.kill(head);
+        load.wait(CALLS);
+        ganesha.restart(head);
+    }
+    let (counts, calls) = load.end();
+    println!("{counts}");
+    let before = p99(&calls, 0, crashes[0]).unwrap();
+    for crash in crashes {
+        let window = |step: u64| p99(&calls, crash + step * HALF_SECOND, crash + (step + 1) * HALF_SECOND);
+        let after: Vec<f64> = (0..5).filter_map(window).collect();
+        println!("p99 before {before:.1} ms; by half seconds after a crash: {after:.1?} ms");
+        assert!(after.iter().any(|p99| *p99 < 2.0 * before), "{after:?}");
+    }
+}
+
+#[test]
+fn a_server_that_crashes_for_good_delays_every_call_by_failover_after_at_most() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, 0);
+    let proxy = Serve::of(&config(ganesha.heads(), "5s"));
+    let load = Load::start(&proxy, MIXED, Duration::from_secs(15));
+    load.wait(CALLS);
+    ganesha.kill(0);
+    let (counts, calls) = load.end();
+    let longest = calls.iter().map(took).max().unwrap();
+    let waited = calls.iter().filter(|call| took(call) > Duration::from_secs(3)).count();
+    println!("{counts}; the longest call took {longest:?}, {waited} waited for the server in vain");
+    assert!(waited > 0, "no call was perhaps executed: the test shows nothing");
+    assert!(longest <= Duration::from_secs(5), "{longest:?}");
+}
+
+#[test]
+fn on_servers_that_count_nothing_is_executed_twice_and_nothing_is_lost() {
+    for (command, after) in
+        [("restart 1", None), ("fault 1 down", Some("fault 1 none")), ("fault 1 half-reply", Some("fault 1 down"))]
+    {
+        let mut nfsd = Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--export", "/scratch"]);
+        let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+        let proxy = Serve::of(&config(&servers, "4s"));
+        let load =
+            Load::start(&proxy, "--op create --connections 16 --depth 8 --directories 4 --files 1", Duration::from_secs(5));
+        load.wait(1000);
+        nfsd.tell(command);
+        load.wait(500);
+        after.into_iter().for_each(|after| nfsd.tell(after));
+        let (counts, calls) = load.end();
+        nfsd.tell("truth");
+        let truth = nfsd.line();
+        // The load makes four files before it begins.
+        let made = 4 + calls.iter().filter(|call| call["procedure"] == "CREATE").count() as u64;
+        println!("{command}, {after:?}: {counts}; {made} answered, {} executed", executed(&truth, "CREATE"));
+        assert_eq!(truth["doubles"], 0, "{command}: {truth}");
+        assert_eq!(executed(&truth, "CREATE"), made, "{command}: every CREATE that was answered was executed once");
+    }
+}
+
+/// Reads and changes of many kinds, 64 connections with 32 calls each.
+const MIXED: &str = "--workload spotify --connections 64 --depth 32";
+/// Calls between two events.
+const CALLS: usize = 20_000;
+const HALF_SECOND: u64 = 500_000_000;
