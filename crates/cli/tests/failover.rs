@@ -161,8 +161,11 @@ fn on_servers_that_count_nothing_is_executed_twice_and_nothing_is_lost() {
         let mut nfsd = Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--export", "/scratch"]);
         let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
         let proxy = Serve::of(&config(&servers, "4s"));
-        let load =
-            Load::start(&proxy, "--op create --connections 16 --depth 8 --directories 4 --files 1", Duration::from_secs(5));
+        let load = Load::start(
+            &proxy,
+            "--op create --connections 16 --depth 8 --directories 4 --files 1",
+            Duration::from_secs(5),
+        );
         load.wait(1000);
         nfsd.tell(command);
         load.wait(500);
