@@ -89,8 +89,16 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds) and th
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 
 .PHONY: demo
-demo: build ## Reproduce the paper's evaluation on a small setting
+demo: build ## See it work: a hot directory on four servers, static placement against MIDAS (under a minute)
+	$(MIDAS) demo
+
+.PHONY: demo-paper
+demo-paper: build ## Reproduce the paper's evaluation on a small setting
 	$(MIDAS) sim paper --quick --out out/paper
+
+.PHONY: live-vs-sim
+live-vs-sim: build ## Play the same calls on the wire and in the simulator and compare the queues (4 minutes)
+	$(MIDAS) sim live
 
 .PHONY: clean
 clean: ## Remove what was built, the tools, and the reports

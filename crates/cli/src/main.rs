@@ -4,6 +4,7 @@ mod bench;
 mod bypass;
 mod check;
 mod control;
+mod demo;
 mod drain;
 mod explain;
 mod failure;
@@ -14,6 +15,7 @@ mod serve;
 mod set;
 mod signal;
 mod sim;
+mod stage;
 mod status;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -35,6 +37,7 @@ enum Command {
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
+    Demo(demo::Options),
     Nfsd(nfsd::Options),
     Check(check::Options),
     Serve(serve::Options),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
+        Ok(Midas { command: Command::Demo(options) }) => options.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),

@@ -234,7 +234,7 @@ fn say(line: &str) -> std::io::Result<()> {
 const WATCH: Duration = Duration::from_millis(200);
 
 /// Ten thousand connections need as many descriptors; what the system allows at most is taken.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // Refused: the old limit holds.

@@ -1,6 +1,8 @@
 //! Progress of long work: one line that is rewritten, on a terminal only.
 
+use midas_core::time::Span;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Counts parts that are done.
@@ -27,6 +29,14 @@ impl Progress {
             eprint!("\r\x1b[K{} {}/{} {name}", self.what, self.done, self.total);
             let _ = std::io::stderr().flush();
         }
+    }
+}
+
+/// Counts the seconds until the other end of a channel is gone.
+pub(crate) fn seconds(name: &str, expected: Span, end: &Receiver<()>) {
+    let mut progress = Progress::new("second", expected.as_secs_f64().ceil() as usize);
+    while matches!(end.recv_timeout(Duration::from_secs(1)), Err(RecvTimeoutError::Timeout)) {
+        progress.step(name);
     }
 }
 

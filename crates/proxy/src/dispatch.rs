@@ -87,7 +87,7 @@ fn call(
     match call.program {
         mount::PROGRAM => {
             let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(&shared.exports, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(shared, client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }

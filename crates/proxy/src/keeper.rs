@@ -8,7 +8,6 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::pool::Pool;
 use crate::realm::Realm;
-use crate::whose::Owner;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
@@ -38,17 +37,19 @@ pub(crate) fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator
 fn watch(shared: &Shared, number: usize, server: ServerId) {
     let pool = &shared.pools[number];
     let interval = duration(pool.config.probe_interval);
-    let mut client = None;
+    let (mut client, mut fresh) = (None, true);
     loop {
         let asked = Instant::now();
         let found = probe(shared, pool, server, &mut client);
         if found.is_err() {
             client = None;
-            exports(shared, pool).for_each(|export| export.silent(server));
+            exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
         // As long as others must be heard it is asked again soon.
-        let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
-        judge(pool, server, found);
+        let undecided = matches!(found, Ok(Standing::Undecided));
+        let wait = if undecided { STEP } else { interval };
+        judge(pool, server, found, fresh);
+        fresh &= undecided;
         if !pause(shared, wait.saturating_sub(asked.elapsed())) {
             return;
         }
@@ -64,12 +65,13 @@ enum Standing {
     Undecided,
 }
 
-fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>) {
+/// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.
+fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, fresh: bool) {
     let now = Instant::now();
     match found {
         Ok(Standing::Belongs) => {
             pool.set_foreign(server, None);
-            pool.answers(now, server);
+            pool.answers(now, server, fresh);
         }
         Ok(Standing::Foreign(why)) => pool.quarantine(now, server, why),
         Ok(Standing::Undecided) => {}
@@ -109,6 +111,9 @@ fn probe(
             client.insert((nfs, seen))
         }
     };
+    let asked = Instant::now();
+    nfs.nfs(&Call::Null)?;
+    pool.round_trip(server, asked.elapsed());
     let mut standing = Standing::Belongs;
     for (number, seen) in seen {
         let root = FileHandle::new(&seen.root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
@@ -117,8 +122,16 @@ fn probe(
             failed => return Err(ClientError::Status(failed.status())),
         }
         let export = &shared.exports[*number];
-        match export.heard(server, seen.clone()) {
-            Some(true) => shared.whose.learn(Key::of(&seen.root), Owner::Export(*number)),
+        match export.heard(server, seen.clone(), &shared.whose) {
+            Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
+                Ok(()) => {}
+                Err(other) => {
+                    let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
+                    standing = Standing::Foreign(format!(
+                        "its handles of {own} are those of {other}: one daemon cannot serve both"
+                    ));
+                }
+            },
             Some(false) => {
                 let path = &export.rules().source;
                 standing =

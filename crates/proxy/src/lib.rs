@@ -25,6 +25,7 @@ mod realm;
 mod regulate;
 mod relay;
 mod reload;
+mod rtt;
 mod serve;
 mod state;
 mod ties;

@@ -33,7 +33,7 @@ impl Mountd {
     /// Appends the results of a MOUNT call; or says which directory below the export must be found first.
     pub(crate) fn mount(
         &self,
-        exports: &[Realm],
+        shared: &Shared,
         client: IpAddr,
         call: &rpc::Call<'_>,
         out: &mut Vec<u8>,
@@ -47,7 +47,7 @@ impl Mountd {
         rpc::Reply::accept(out, call.xid);
         match question {
             mount::Call::Null => {}
-            mount::Call::Mnt(path) => match root(exports, client, path) {
+            mount::Call::Mnt(path) => match root(shared, client, path) {
                 Ok((_, root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
                 Ok((realm, root, names)) => return Ok(Some(Below { realm, root, names, path: path.to_vec() })),
                 Err(stat) => {
@@ -64,7 +64,7 @@ impl Mountd {
             mount::Call::Umnt(path) => self.mounts().retain(|(of, at)| *of != client || at != path),
             mount::Call::Umntall => self.mounts().retain(|(of, _)| *of != client),
             mount::Call::Export => {
-                let rules: Vec<_> = exports.iter().map(Realm::rules).collect();
+                let rules: Vec<_> = shared.exports.iter().map(Realm::rules).collect();
                 let groups = |rules: &Export| rules.clients.iter().map(ToString::to_string).collect();
                 let groups: Vec<Vec<String>> = rules.iter().map(|rules| groups(rules)).collect();
                 let groups: Vec<Vec<&[u8]>> =
@@ -166,7 +166,7 @@ impl Below {
 }
 
 /// The export that a path lies in, the root handle that its servers agree on, and what is wanted below it. No path leads up.
-fn root(exports: &[Realm], client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>, Vec<u8>), MountStat> {
+fn root(shared: &Shared, client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>, Vec<u8>), MountStat> {
     let below = |realm: &Realm| {
         let rules = realm.rules();
         let export = rules.path.strip_suffix('/').unwrap_or(&rules.path).as_bytes();
@@ -174,8 +174,9 @@ fn root(exports: &[Realm], client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8
         Some((realm.number, rest.to_vec()))
     };
     // Of exports that lie in each other, the innermost.
-    let (number, rest) = exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
-    let realm = &exports[number];
+    let (number, rest) =
+        shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
+    let realm = &shared.exports[number];
     if !realm.rules().admits(client) {
         return Err(MountStat::ACCES);
     }
@@ -189,6 +190,10 @@ fn root(exports: &[Realm], client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8
     }
     let agreed = realm.agreed();
     let root = agreed.as_ref().as_ref().map(|agreed| agreed.root.clone()).ok_or(MountStat::SERVERFAULT)?;
+    // Not claimed yet, or the root of another export, which has the very same handle.
+    if shared.whose.of(Key::of(&root)) != Some(Owner::Export(number)) {
+        return Err(MountStat::SERVERFAULT);
+    }
     Ok((number, root, names.join(&b'/')))
 }
 

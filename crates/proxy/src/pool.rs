@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::config;
+use crate::rtt::RoundTrips;
 use midas_core::control::Controller;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
@@ -14,7 +15,7 @@ use midas_core::time::{Span, Time};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A pool as all event loops see it.
 pub(crate) struct Pool {
@@ -23,6 +24,7 @@ pub(crate) struct Pool {
     /// Where the links to its servers begin in every event loop.
     pub(crate) first_link: usize,
     recorder: Mutex<Recorder>,
+    round_trips: Mutex<RoundTrips>,
     /// Why a server does not belong, in words.
     foreign: Mutex<Vec<Option<String>>>,
     /// Why a server was last closed, in words.
@@ -55,7 +57,20 @@ impl Pool {
         let closed = Mutex::new(vec!["not heard of yet".to_owned(); members.len()]);
         let drained = members.iter().map(|_| AtomicBool::new(false)).collect();
         let staleness = AtomicU64::new(config.staleness.as_nanos());
-        Self { config, servers, first_link, recorder, foreign, closed, drained, staleness, connects, clock }
+        let round_trips = Mutex::new(RoundTrips::new(members.len()));
+        Self {
+            config,
+            servers,
+            first_link,
+            recorder,
+            round_trips,
+            foreign,
+            closed,
+            drained,
+            staleness,
+            connects,
+            clock,
+        }
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {
@@ -109,11 +124,13 @@ impl Pool {
         }
     }
 
-    /// A server answers, and belongs: it takes calls again, but for one that is drained.
-    pub(crate) fn answers(&self, now: Instant, server: ServerId) {
+    /// A server answers, and belongs: it takes calls again, but for one that is drained. `fresh`: it was there before this daemon, so
+    /// nothing speaks against it, and it need not start slowly.
+    pub(crate) fn answers(&self, now: Instant, server: ServerId, fresh: bool) {
         let health = self.servers.health(server);
         match (health, self.drained(server)) {
             (Health::Drained, true) | (Health::Up | Health::Probation | Health::Failing, false) => {}
+            (Health::Down, false) if fresh => self.servers.shift(Time::ZERO, server, health, Health::Up),
             (Health::Down | Health::Quarantined | Health::Drained, false) => {
                 self.servers.shift(self.time(now), server, health, Health::Probation);
             }
@@ -176,6 +193,12 @@ impl Pool {
         lock(&self.recorder)
     }
 
+    /// A NULL to this server took so long.
+    pub(crate) fn round_trip(&self, server: ServerId, took: Duration) {
+        let took = Span::from_nanos(took.as_nanos() as u64);
+        self.servers.publish_rtt(lock(&self.round_trips).took(server, took));
+    }
+
     /// One tick of the controllers of the exports that these servers serve.
     pub(crate) fn tick<'c>(&self, now: Instant, controllers: impl Iterator<Item = &'c mut Controller>) {
         let now = self.time(now);
@@ -213,14 +236,15 @@ mod tests {
         Pool::new(Clock::new(), Config::parse(text).unwrap().pools()[0].clone(), 0)
     }
 
-    /// `d` drain, `u` undrain, `a` it answers, `x` it does not, `q` it does not belong.
+    /// `d` drain, `u` undrain, `a` it answers, `f` for the first time, `x` it does not, `q` it does not belong.
     fn play(script: &str) -> String {
         let (pool, now, server) = (pool(), Instant::now(), ServerId(0));
         for step in script.chars() {
             match step {
                 'd' => pool.drain(now, server),
                 'u' => pool.undrain(now, server),
-                'a' => pool.answers(now, server),
+                'a' => pool.answers(now, server, false),
+                'f' => pool.answers(now, server, true),
                 'x' => pool.down(now, server, &"silent"),
                 _ => pool.quarantine(now, server, "other handles".to_owned()),
             }
@@ -233,6 +257,8 @@ mod tests {
         let cases = [
             ("", "down"),
             ("a", "probation"),
+            ("f", "up"),
+            ("df", "drained"),
             ("ad", "drained"),
             ("ada", "drained"),
             ("adx", "down, drained"),

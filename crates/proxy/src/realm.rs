@@ -8,6 +8,7 @@ use crate::config::Export;
 use crate::pool::{Pool, lock};
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
+use crate::whose::Whose;
 use arc_swap::ArcSwap;
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
@@ -165,7 +166,7 @@ impl Realm {
 
     /// A decision reads what holds and counts what it did behind its part's lock: who has had every lock once knows that every later
     /// decision reads what was written before.
-    fn settle_in(&self) {
+    pub(crate) fn settle_in(&self) {
         self.parts.iter().for_each(|part| drop(lock(part)));
     }
 
@@ -277,19 +278,23 @@ impl Realm {
     }
 
     /// A server says what it exports: whether it belongs, as soon as that can be said.
-    pub(crate) fn heard(&self, server: ServerId, said: Agreed) -> Option<bool> {
-        self.believe(server, Some(said))
+    pub(crate) fn heard(&self, server: ServerId, said: Agreed, whose: &Whose) -> Option<bool> {
+        self.believe(server, Some(said), whose)
     }
 
     /// A server does not answer: the others need not wait for its word.
-    pub(crate) fn silent(&self, server: ServerId) {
-        self.believe(server, None);
+    pub(crate) fn silent(&self, server: ServerId, whose: &Whose) {
+        self.believe(server, None, whose);
     }
 
-    fn believe(&self, server: ServerId, said: Option<Agreed>) -> Option<bool> {
+    fn believe(&self, server: ServerId, said: Option<Agreed>, whose: &Whose) -> Option<bool> {
         let mut belief = lock(&self.belief);
         let belongs = belief.heard(server.index(), said);
         if self.agreed().as_ref().as_ref() != belief.agreed() {
+            // Whoever can mount it can use it: the handle is known before. If another has it already, the keeper says so.
+            if let Some(agreed) = belief.agreed() {
+                let _taken = whose.claim(Key::of(&agreed.root), self.number);
+            }
             self.agreed.store(Arc::new(belief.agreed().cloned()));
         }
         belongs
@@ -302,8 +307,14 @@ impl Realm {
 
 /// A controller for an export of this pool.
 fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controller {
-    let settings =
-        Settings { policy, rate_peak: 0.0, targets, steer_share: 0.10, split: pool.staleness() == Span::ZERO, seed: 1 };
+    let settings = Settings {
+        policy,
+        rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
+        targets,
+        steer_share: 0.10,
+        split: pool.staleness() == Span::ZERO,
+        seed: 1,
+    };
     Controller::new(settings, pool.config.servers.len())
 }
 

@@ -149,8 +149,9 @@ impl Relay<'_> {
         let out = client.connection.output(self.buffers);
         for part in parts {
             out.extend_from_slice(part);
-            self.shared.tallies[self.number].moved(Bytes::ToClients, part.len());
         }
+        let size = parts.iter().map(|part| part.len()).sum();
+        self.shared.tallies[self.number].moved(Bytes::ToClients, size);
         self.touched.push(asker.slot);
     }
 }

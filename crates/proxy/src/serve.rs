@@ -116,6 +116,12 @@ impl Proxy {
         self.mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum()
     }
 
+    /// Servers that take calls now, over all pools.
+    pub fn open(&self) -> usize {
+        let of_pool = |pool: &Arc<Pool>| pool.servers.ids().filter(|server| pool.open(*server)).count();
+        self.shared.pools.iter().map(of_pool).sum()
+    }
+
     /// Calls forwarded to each server so far, in the order of the configuration.
     pub fn dispatched(&self) -> Vec<u32> {
         let of_pool = |pool: &Arc<Pool>| pool.servers.ids().map(|server| pool.servers.dispatched(server)).collect();

@@ -185,7 +185,9 @@ impl Loop {
             let Link { pool, server, .. } = self.links[index];
             let pool = &self.shared.pools[pool];
             let (health, config) = (pool.servers.health(server), &pool.config);
-            let open = matches!(health, Health::Up | Health::Probation | Health::Failing | Health::Drained);
+            // A drained server ends what it has, as long as it is there.
+            let there = health == Health::Drained && matches!(self.links[index].state, State::Up(_));
+            let open = there || matches!(health, Health::Up | Health::Probation | Health::Failing);
             let patience = if open { duration(config.call_timeout) } else { MOVE_AFTER };
             let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
             self.links[index].tend(now, self.poll.registry());

@@ -46,6 +46,21 @@ impl Whose {
         }
     }
 
+    /// An export's root is its own; or another export has the very same handle, and no call could be told from the other's.
+    pub(crate) fn claim(&self, root: Key, export: usize) -> Result<(), usize> {
+        if self.only.is_some() {
+            return Ok(());
+        }
+        let mut part = lock(self.part(root));
+        match part.find(root) {
+            Some(Owner::Export(other)) if other != export => Err(other),
+            Some(_) | None => {
+                part.insert(root, Owner::Export(export));
+                Ok(())
+            }
+        }
+    }
+
     /// Handles that a server gave to a call on an object of this owner are its too.
     pub(crate) fn learn_from(&self, owner: Owner, procedure: Procedure, results: &[u8]) {
         if self.only.is_some() {
@@ -104,6 +119,13 @@ mod tests {
         assert_eq!(whose.of(Key(7)), None);
         whose.learn(Key(7), Owner::Export(1));
         assert_eq!(whose.of(Key(7)), Some(Owner::Export(1)));
+    }
+
+    #[test]
+    fn a_root_belongs_to_one_export_alone() {
+        let whose = Whose::new(2);
+        assert_eq!((whose.claim(Key(7), 1), whose.claim(Key(7), 1)), (Ok(()), Ok(())));
+        assert_eq!(whose.claim(Key(7), 0), Err(1));
     }
 
     #[test]

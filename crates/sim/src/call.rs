@@ -1,5 +1,6 @@
 //! Calls that have not ended, and what a request means to the core.
 
+use crate::config::Homes;
 use crate::model::server::CallId;
 use crate::model::truth::{Entry, Kind};
 use crate::proxy::directory_key;
@@ -154,7 +155,7 @@ pub(crate) fn touches_of(request: &Request) -> Vec<Entry> {
 }
 
 /// A request as routing sees it.
-pub(crate) fn target_of(request: &Request) -> Target {
-    let place = directory_key(request.directory);
+pub(crate) fn target_of(homes: Option<&Homes>, request: &Request) -> Target {
+    let place = directory_key(homes, request.directory);
     Target { op: request.op, place, object: place.child(u64::from(request.file)), subtree: None, bound: None }
 }

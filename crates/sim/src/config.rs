@@ -4,6 +4,7 @@ use crate::fault::Faults;
 use crate::policy::Contender;
 use midas_core::cache::{Estimator, Mode, Rules};
 use midas_core::id::SERVERS_MAX;
+use midas_core::key::Key;
 use midas_core::time::Span;
 use midas_workload::Service;
 use midas_workload::{Setting, Spec};
@@ -45,6 +46,17 @@ pub struct Config {
     pub faults: Faults,
     /// Whether the queues over time are kept, for figures.
     pub trace: Option<Span>,
+    /// Where keys are at home, if that is not drawn from the seed.
+    pub homes: Option<Homes>,
+}
+
+/// The ring and the keys of a pool that exists, so that its homes are the simulated ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Homes {
+    /// What places each server on the ring.
+    pub servers: Vec<u64>,
+    /// Every directory's key, by its number.
+    pub directories: Vec<Key>,
 }
 
 /// How often load shares are sent.
@@ -95,6 +107,7 @@ impl Config {
             cache: None,
             faults: Faults::default(),
             trace: None,
+            homes: None,
         }
     }
 
@@ -130,6 +143,9 @@ impl Config {
         if !(0.0..=1.0).contains(&self.write_share) {
             return Err(format!("--write-share must be in 0..1, got {}", self.write_share));
         }
+        if self.homes.as_ref().is_some_and(|homes| homes.counts() != (self.servers, self.directories)) {
+            return Err("homes must be given for every server and every directory".to_owned());
+        }
         share("--loss", self.faults.loss)?;
         share("--share-loss", self.faults.share_loss)
     }
@@ -148,5 +164,11 @@ impl Config {
             seed: self.seed,
             ..Setting::default()
         }
+    }
+}
+
+impl Homes {
+    fn counts(&self) -> (u32, u32) {
+        (self.servers.len() as u32, self.directories.len() as u32)
     }
 }

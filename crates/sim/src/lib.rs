@@ -17,4 +17,4 @@ pub mod report;
 pub mod theory;
 mod world;
 
-pub use world::run;
+pub use world::{run, warmup};

@@ -1,7 +1,7 @@
 //! One simulated proxy: the core's own parts, wired as the daemon wires them.
 
 use crate::baseline::{Balancer, Oracle, View};
-use crate::config::{CacheConfig, Config, ShareInterval};
+use crate::config::{CacheConfig, Config, Homes, ShareInterval};
 use crate::model::server::CallId;
 use crate::model::truth::Entry;
 use crate::policy::Contender;
@@ -49,7 +49,7 @@ impl Proxy {
             Contender::Core(policy) => (policy, None),
             Contender::Rival(rival) => (Policy::HashDirectory, Some(rival.start(seed, count))),
         };
-        let members: Vec<Member> = (0..config.servers).map(|i| member(config.seed, i)).collect();
+        let members: Vec<Member> = (0..config.servers).map(|i| member(config, i)).collect();
         let servers = Servers::new(&members, Placement::Ring);
         servers.publish_rtt(config.rtt);
         let settings = Settings {
@@ -104,12 +104,19 @@ impl Proxy {
 }
 
 /// The key of a directory.
-pub(crate) fn directory_key(directory: u32) -> Key {
-    Key(mix(u64::from(directory) + 1))
+pub(crate) fn directory_key(homes: Option<&Homes>, directory: u32) -> Key {
+    match homes {
+        Some(homes) => homes.directories[directory as usize],
+        None => Key(mix(u64::from(directory) + 1)),
+    }
 }
 
-fn member(seed: u64, index: u32) -> Member {
-    Member { identity: mix(mix(seed) ^ mix(0x7365_7276_6572 + u64::from(index))), weight: 1.0 }
+fn member(config: &Config, index: u32) -> Member {
+    let identity = match &config.homes {
+        Some(homes) => homes.servers[index as usize],
+        None => mix(mix(config.seed) ^ mix(0x7365_7276_6572 + u64::from(index))),
+    };
+    Member { identity, weight: 1.0 }
 }
 
 fn cache(config: Option<CacheConfig>, rtt: Span) -> Cache<Entry, u64> {

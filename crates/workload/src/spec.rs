@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Uniform,
     /// Exponent in 0..=5.
     Zipf(f64),
+    /// Share in 0..=1.
+    Hot(f64),
     Bursts,
     /// Factor in 1..=1000.
     Flash(f64),
@@ -90,6 +92,7 @@ impl fmt::Display for Spec {
         match self.0 {
             Kind::Uniform => f.write_str("uniform"),
             Kind::Zipf(exponent) => write!(f, "zipf:{exponent}"),
+            Kind::Hot(share) => write!(f, "hot:{share}"),
             Kind::Bursts => f.write_str("bursts"),
             Kind::Flash(factor) => write!(f, "flash:{factor}"),
             Kind::Checkpoint => f.write_str("checkpoint"),
@@ -125,6 +128,7 @@ fn kind(name: &str, parameter: Option<&str>) -> Option<Kind> {
     Some(match (name, parameter) {
         ("uniform", None) => Kind::Uniform,
         ("zipf", Some(exponent)) => Kind::Zipf(number(exponent, 0.0, 5.0)?),
+        ("hot", Some(share)) => Kind::Hot(number(share, 0.0, 1.0)?),
         ("bursts", None) => Kind::Bursts,
         ("flash", Some(factor)) => Kind::Flash(number(factor, 1.0, 1000.0)?),
         ("checkpoint", None) => Kind::Checkpoint,
@@ -142,6 +146,7 @@ fn kind(name: &str, parameter: Option<&str>) -> Option<Kind> {
 fn possible(name: &str) -> &'static str {
     match name {
         "zipf" => "S is a number from 0 to 5, e.g. zipf:0.9",
+        "hot" => "S is a number from 0 to 1, e.g. hot:0.5",
         "flash" => "X is a number from 1 to 1000, e.g. flash:10",
         "job-start" => {
             "1..65536 ranks x 1..10000 libraries x 1..1000 search-path entries, e.g. job-start:256x50x12; or just job-start"
@@ -169,13 +174,19 @@ const fn plain(name: &'static str, meaning: &'static str) -> Described {
     Described { name, usage: name, meaning, example: name }
 }
 
-const LIST: [Described; 11] = [
+const LIST: [Described; 12] = [
     plain("uniform", "steady load, every directory alike"),
     Described {
         name: "zipf",
         usage: "zipf:S",
         meaning: "steady load, directories by popularity with exponent S",
         example: "zipf:0.9",
+    },
+    Described {
+        name: "hot",
+        usage: "hot:S",
+        meaning: "steady load, a share S of it on one directory, the rest anywhere",
+        example: "hot:0.5",
     },
     plain("bursts", "1 s at 4 times the capacity every 10 s, else 0.3; zipf 0.9"),
     Described {
@@ -224,7 +235,7 @@ mod tests {
         let flash = "X is a number from 1 to 1000";
         let job = "1..65536 ranks";
         let cases = [
-            ("", "unknown workload ''; possible: uniform zipf:S bursts flash:X"),
+            ("", "unknown workload ''; possible: uniform zipf:S hot:S bursts flash:X"),
             ("zipfian", "unknown workload 'zipfian'; possible: uniform"),
             ("Uniform", "unknown workload 'Uniform'"),
             ("a\nb:1", "unknown workload 'a\\nb'"),
@@ -239,6 +250,8 @@ mod tests {
             ("zipf:inf", zipf),
             ("zipf:1:2", zipf),
             ("flash", flash),
+            ("hot", "S is a number from 0 to 1"),
+            ("hot:1.5", "S is a number from 0 to 1"),
             ("flash:0.5", flash),
             ("flash:1001", flash),
             ("job-start:", job),

@@ -37,6 +37,7 @@ pub fn stream(spec: &Spec, setting: &Setting) -> Stream {
     match spec.0 {
         Kind::Uniform => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.anywhere())),
         Kind::Zipf(s) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.popular(s))),
+        Kind::Hot(share) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.hot(share))),
         Kind::Bursts => Stream::of(maker.calm(maker.bursts(), maker.popular(SKEW))),
         Kind::Flash(factor) => maker.storm(Storm::Source(maker.flash(factor))),
         Kind::Checkpoint => maker.storm(Storm::Source(maker.checkpoint())),
@@ -154,6 +155,12 @@ impl Maker<'_> {
     /// 40 % to a directory that changes every 20 s, the rest anywhere.
     fn shifting(&self) -> Places {
         self.focus(0.4, 1, Beat { first: 0.0, lasts: 20.0, every: 20.0 })
+    }
+
+    /// A share to one directory throughout, the rest anywhere.
+    fn hot(&self, share: f64) -> Places {
+        let throughout = self.0.seconds().max(1.0);
+        self.focus(share, 1, Beat { first: 0.0, lasts: throughout, every: throughout })
     }
 
     fn jobs(&self, shape: Shape) -> Jobs {

@@ -4,6 +4,7 @@ mod batch;
 mod compare;
 mod hazard;
 mod list;
+mod live;
 mod options;
 pub(crate) mod output;
 mod paper;
@@ -30,6 +31,8 @@ pub(crate) enum Sim {
     Hazard(hazard::Hazard),
     /// Reproduce the paper's evaluation: its figures, its tables, its claims against what is measured
     Paper(paper::Paper),
+    /// Play the same calls on the wire and in the simulator, and compare the servers' queues
+    Live(live::Live),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -43,6 +46,7 @@ impl Sim {
             Self::Theory(theory) => theory.run(),
             Self::Hazard(hazard) => hazard.run(),
             Self::Paper(paper) => paper.run(),
+            Self::Live(live) => live.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }

@@ -232,13 +232,13 @@ impl Options {
     }
 }
 
-fn span(option: &str, text: &str) -> Result<Span, Failure> {
+pub(super) fn span(option: &str, text: &str) -> Result<Span, Failure> {
     parse_span(text).map_err(|error| Failure::Usage(format!("{option}: {error}")))
 }
 
 /// A list of names separated by commas, or `all`. An option of a policy may hold commas too: a part without a name of its own belongs to the one
 /// before.
-fn many<T>(text: &str, all: &[&str], parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Failure> {
+pub(super) fn many<T>(text: &str, all: &[&str], parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Failure> {
     if text == "all" {
         return all.iter().map(|name| parse(name).map_err(Failure::Usage)).collect();
     }

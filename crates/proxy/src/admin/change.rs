@@ -53,12 +53,14 @@ fn export<'s>(shared: &'s Shared, path: &str) -> Result<&'s Realm, Refusal> {
     })
 }
 
+/// When this returns, no decision is under way that took the server for an open one.
 pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
     let places = places(shared, &told.server)?;
     let mut alone = Vec::new();
     for (pool, server) in &places {
         pool.drain(Instant::now(), *server);
         log::answer(Level::Info, "drain", &[("server", &told.server)]);
+        shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, pool)).for_each(Realm::settle_in);
         if pool.some_open(0).is_none() {
             alone.push(pool.config.name.as_str());
         }
@@ -98,7 +100,7 @@ fn places<'s>(shared: &'s Shared, name: &str) -> Result<Vec<(&'s Arc<Pool>, Serv
     }
 }
 
-/// When this returns, no call is under decision that began before.
+/// When this returns, no decision is under way that a policy takes.
 pub(super) fn bypass(shared: &Shared, told: Bypass) -> String {
     for export in &shared.exports {
         export.set_bypass(told.on);

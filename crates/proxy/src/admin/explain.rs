@@ -172,7 +172,7 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         false => export.policy().to_string(),
     };
     let (to, why, because) = match route {
-        Ok(route) => (Some(named(route.to)), route.why.name(), because(route, &named)),
+        Ok(route) => (Some(named(route.to)), route.why.name(), because(route, knobs.bypass, &named)),
         Err(why) => (None, why.name(), waits(*why)),
     };
     Explanation {
@@ -195,15 +195,16 @@ fn waits(why: Exclusion) -> String {
     format!("it waits; of the server that it waits for: {}", why.reason())
 }
 
-fn because(route: &Route, named: &impl Fn(ServerId) -> String) -> String {
+fn because(route: &Route, bypass: bool, named: &impl Fn(ServerId) -> String) -> String {
     match route.why {
-        Why::Home => "at home; nothing is better by the margin, or the policy looks no further".to_owned(),
+        Why::Home if bypass => "bypass is on: every call stays at home".to_owned(),
+        Why::Home => "at home; the policy finds no reason to leave it".to_owned(),
         Why::Steered { from, gap } => format!("{} has {:.2} more work", named(from), gap.as_f64()),
         Why::Pinned => "an earlier steer of the same object still holds".to_owned(),
         Why::Split { width } => format!("changes in this directory are shared by {width} servers"),
         Why::Overflow => "its home has more than its share of calls, and there is no news of the peers".to_owned(),
         Why::Capped => "it would be steered, but the steering cap is used up".to_owned(),
-        Why::Rerouted(why) => format!("next in order, since of its home holds: {}", why.reason()),
+        Why::Rerouted(why) => format!("next in the home's order; of the home: {}", why.reason()),
         Why::Panic => "every server looks dead, so none is excluded".to_owned(),
         Why::Turn => "it is this server's turn".to_owned(),
         Why::Observed { would } => format!("the policy only observes; it would go to {}", named(would)),

@@ -164,7 +164,7 @@ impl Page<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         rows.into_iter().try_for_each(|(labels, spread)| {
-            let bounds = BUCKETS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
+            let bounds = BUCKETS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(spread.buckets).collect();
             let (sum, count) = (spread.nanos as f64 / 1e9, spread.buckets.iter().sum());
             let none: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;

@@ -37,8 +37,7 @@ fn open() -> Router<Arc<Shared>> {
 }
 
 fn finish(router: Router<Arc<Shared>>, shared: Arc<Shared>) -> Router {
-    let nothing =
-        async || Refusal(StatusCode::NOT_FOUND, "nothing is here; the API is in docs/operating.md".to_owned());
+    let nothing = async || Refusal(StatusCode::NOT_FOUND, "nothing is here; the API is in docs/api.md".to_owned());
     let method = async |method: Method| {
         Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not what this address answers to"))
     };

@@ -85,6 +85,7 @@ fn of_pool(pool: &Pool) -> Vec<Entry> {
         ("call_timeout", show_span(pool.call_timeout)),
         ("probe_interval", show_span(pool.probe_interval)),
         ("probe_timeout", show_span(pool.probe_timeout)),
+        ("rate_peak", pool.rate_peak.map_or_else(|| "as seen".to_owned(), |peak| peak.to_string())),
     ];
     at(&Place { table: Table::Pool, name: Some(pool.name.clone()) }, values)
 }

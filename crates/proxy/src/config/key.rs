@@ -223,6 +223,13 @@ pub const KEYS: &[Key] = &[
         meaning: "a probe without an answer for so long has failed",
         ..POOL
     },
+    Key {
+        name: "rate_peak",
+        takes: "calls a second, 1..1000000000",
+        default: Fallback::Words("the highest rate seen"),
+        meaning: "what the servers can do at most; only `policy = \"paper\"` asks, whose warm-up looks for a minute below 30 % of it",
+        ..POOL
+    },
     Key { name: "path", takes: "absolute path", meaning: "what clients mount", ..EXPORT },
     Key {
         name: "source",

@@ -81,6 +81,8 @@ pub struct Pool {
     pub probe_interval: Span,
     /// A probe without an answer for so long has failed.
     pub probe_timeout: Span,
+    /// Calls a second that the servers can do at most; if not given, what was seen tells. Paper: P2.
+    pub rate_peak: Option<u64>,
 }
 
 /// A server of a pool.

@@ -194,6 +194,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
     let call_timeout = section.read("call_timeout", reading, time(Span::from_millis(100), PATIENCE_MAX));
     let probe_interval = section.read("probe_interval", reading, time(PROBE_MIN, PATIENCE_MAX));
     let probe_timeout = section.read("probe_timeout", reading, time(PROBE_MIN, PATIENCE_MAX));
+    let rate_peak = section.given("rate_peak", reading, count(1, RATE_MAX));
     let servers = servers?;
     no_server_twice(&servers, reading);
     let mount_port = mount_port?;
@@ -211,6 +212,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
         call_timeout: call_timeout?,
         probe_interval: probe_interval?,
         probe_timeout: probe_timeout?,
+        rate_peak: rate_peak?,
     })
 }
 
@@ -326,6 +328,7 @@ const POOLS_MAX: usize = 64;
 const EXPORTS_MAX: usize = 1024;
 const CLIENTS_MAX: usize = 1024;
 const CALLS_MAX: u64 = 65_536;
+const RATE_MAX: u64 = 1_000_000_000;
 /// With fewer, a few large writes would stop everything else.
 const MEMORY_RECORDS_MIN: usize = 4;
 const DAY: Span = Span::from_secs(24 * 3600);

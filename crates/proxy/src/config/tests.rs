@@ -54,6 +54,7 @@ in_flight_max = 65_536
 call_timeout = "500ms"
 probe_interval = "100ms"
 probe_timeout = "200ms"
+rate_peak = 50000
 [[export]]
 path = "/"
 source = "/srv"
@@ -134,6 +135,7 @@ fn the_example_means_what_it_says() {
             call_timeout: Span::from_secs(10),
             probe_interval: Span::from_secs(1),
             probe_timeout: Span::from_secs(5),
+            rate_peak: None,
         }],
         exports: vec![Export {
             path: "/scratch".to_owned(),
@@ -191,6 +193,7 @@ fn every_key_may_be_given_otherwise() {
         "500ms",
         "100ms",
         "200ms",
+        "50000",
         "/",
         "/srv",
         "heads",
@@ -305,7 +308,7 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     (
         "[[pool]]",
         "colour = \"red\"",
-        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout",
+        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout, rate_peak",
     ),
     ("[[export]]", "access = \"rx\"", "10: access: unknown value 'rx'; did you mean 'ro'?"),
     ("[[export]]", "access = \"both\"", "10: access: unknown value 'both'; possible: ro, rw"),
@@ -609,7 +612,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 15);
+    assert_eq!(ranged.count(), 16);
 }
 
 #[test]

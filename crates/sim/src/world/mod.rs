@@ -82,10 +82,7 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn new(config: &'a Config) -> Self {
-        let start = match config.policy.warms_up() {
-            true => Time::ZERO + WARMUP,
-            false => Time::ZERO,
-        };
+        let start = Time::ZERO + warmup(config).map_or(Span::ZERO, |(_, lasts)| lasts);
         Self {
             config,
             queue: Queue::default(),
@@ -109,8 +106,8 @@ impl<'a> World<'a> {
 
     fn run(mut self) -> Result<Run, Violation> {
         self.schedule();
-        if self.config.policy.warms_up() {
-            self.play(warmup_stream(self.config), Time::ZERO, self.start, false)?;
+        if let Some((quiet, _)) = warmup(self.config) {
+            self.play(quiet, Time::ZERO, self.start, false)?;
         }
         self.play(stream(&self.config.workload, &self.config.setting()), self.start, self.end, true)?;
         self.finish()
@@ -268,10 +265,11 @@ impl<'a> World<'a> {
     }
 }
 
-/// The paper's warm-up: a quiet minute before anything is measured. Paper: P2.
-fn warmup_stream(config: &Config) -> Stream {
+/// The paper's warm-up, where the policy needs one: quiet calls before anything is measured, and how long they come. Paper: P2.
+pub fn warmup(config: &Config) -> Option<(Stream, Span)> {
     let quiet = Spec::parse("uniform").expect("a workload of that name exists");
-    stream(&quiet, &Setting { load: 0.2, duration: WARMUP, ..config.setting() })
+    let calls = || stream(&quiet, &Setting { load: 0.2, duration: WARMUP, ..config.setting() });
+    config.policy.warms_up().then(|| (calls(), WARMUP))
 }
 
 /// Longer than 60 s, so that 60 s of quiet ticks fit in.

@@ -36,7 +36,7 @@ impl World<'_> {
         flying.promised = entry.map_or(0, |entry| self.truth.promised(entry));
         let touches = if cached { touches_of(&request) } else { Vec::new() };
         let call = Call {
-            target: target_of(&request),
+            target: target_of(self.config.homes.as_ref(), &request),
             // A mutation offers one too: that the core never answers it from there is checked.
             entry: entry.or(touches.first().copied()).map(|entry| (entry, Class(entry.kind as u8))),
             touches: &touches,
@@ -69,7 +69,7 @@ impl World<'_> {
 
     /// A call leaves its proxy.
     pub(super) fn send(&mut self, now: Time, mut flying: Flying, pass: Pass<Entry>) -> Result<(), Violation> {
-        let target = target_of(&flying.request);
+        let target = target_of(self.config.homes.as_ref(), &flying.request);
         let proxy_index = flying.proxy;
         let proxy = &mut self.proxies[flying.proxy as usize];
         let servers = &self.servers;

@@ -115,6 +115,7 @@ fn mean_rates_are_as_described() {
         ("uniform", 0.7),
         ("zipf:0.9", 0.7),
         ("zipf:1.4", 0.7),
+        ("hot:0.5", 0.7),
         ("bursts", 0.9 * 0.3 + 0.1 * 4.0),
         ("flash:10", 0.3 + 3.0 * 2.0 * 3.0 / 300.0),
         ("flash:100", 0.3 + 3.0 * 0.5 * 30.0 / 300.0),
@@ -261,6 +262,18 @@ fn shifting_sends_two_in_five_calls_to_the_directory_of_the_moment() {
             calls.iter().copied().filter(|call| (from..from + 20.0).contains(&call.at.as_secs_f64())).collect();
         let most = (0..1024).map(|directory| share(&now, |call| call.directory == directory)).fold(0.0, f64::max);
         assert!((most - 0.4).abs() < 0.01, "from {from}: {most}");
+    }
+}
+
+#[test]
+fn a_hot_directory_draws_its_share_throughout() {
+    let calls = calls("hot:0.5", &fast());
+    let hot = (0..1024).max_by_key(|directory| calls.iter().filter(|call| call.directory == *directory).count());
+    for from in [0.0, 150.0, 290.0] {
+        let now: Vec<Request> =
+            calls.iter().copied().filter(|call| (from..from + 10.0).contains(&call.at.as_secs_f64())).collect();
+        let got = share(&now, |call| Some(call.directory) == hot);
+        assert!((got - 0.5).abs() < 0.01, "from {from}: {got}");
     }
 }
 

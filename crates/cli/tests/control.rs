@@ -1,0 +1,336 @@
+//! `midas serve` and the commands that control it, over embedded servers.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+mod support;
+
+use midas_lab::{Endpoint, Scratch};
+use midas_net::{Caller, Client};
+use midas_nfs::nfs3::{Call, DirOp, FileHandle, Reply, Sattr3};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::midas;
+use support::nfsd::Nfsd;
+use support::serve::Serve;
+
+struct World {
+    _nfsd: Nfsd,
+    proxy: Serve,
+    servers: Vec<String>,
+}
+
+impl World {
+    /// A proxy over three servers.
+    fn new(nfsd: &[&str], lines: &str) -> Self {
+        let nfsd = Nfsd::start(&[&["--servers", "3"], nfsd].concat());
+        let endpoints: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+        let servers = nfsd.addresses.iter().map(ToString::to_string).collect();
+        Self { proxy: Serve::start_with(&endpoints, lines), _nfsd: nfsd, servers }
+    }
+
+    /// What a command printed that must succeed.
+    fn run(&self, command: &str) -> String {
+        let (code, out, said) = self.try_run(command);
+        assert_eq!(code, Some(0), "midas {command}: {said}");
+        out
+    }
+
+    fn try_run(&self, command: &str) -> (Option<i32>, String, String) {
+        let output = midas(&format!("{command} --socket {}", self.proxy.socket().display()));
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    fn json(&self, command: &str) -> Value {
+        serde_json::from_str(&self.run(&format!("{command} --json"))).unwrap()
+    }
+
+    /// Calls sent so far, by why they went where they went.
+    fn routes(&self) -> BTreeMap<String, u64> {
+        serde_json::from_value(self.json("status")["exports"][0]["routes"].clone()).unwrap()
+    }
+
+    /// One figure of every server.
+    fn servers(&self, figure: &str) -> Vec<Value> {
+        let status = self.json("status");
+        status["pools"][0]["servers"].as_array().unwrap().iter().map(|server| server[figure].clone()).collect()
+    }
+
+    /// A client of the proxy, and the export's root.
+    fn client(&self) -> (Client, Vec<u8>) {
+        let Endpoint { address, nfs_port, mount_port, path } = self.proxy.endpoint();
+        let connect = |port| Client::connect(SocketAddr::new(address.into(), port), &Caller::ROOT, PATIENCE).unwrap();
+        let root = connect(mount_port).mount(path.as_bytes()).unwrap().root;
+        (connect(nfs_port), root)
+    }
+}
+
+fn mkdir(client: &mut Client, root: &[u8], name: &str) -> Vec<u8> {
+    let place = DirOp { dir: FileHandle::new(root).unwrap(), name: name.as_bytes() };
+    match client.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() {
+        Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn getattr(client: &mut Client, handle: &[u8]) {
+    let object = FileHandle::new(handle).unwrap();
+    assert!(matches!(client.nfs(&Call::Getattr { object }).unwrap(), Reply::Getattr(Ok(_))));
+}
+
+#[test]
+fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
+    let world = World::new(&[], "");
+    let (mut client, root) = world.client();
+    let directory = mkdir(&mut client, &root, "run 7");
+    let status = world.run("status");
+    for word in ["ready", "export /scratch of heads: policy first-fit, mode strict", "pool heads", &world.servers[2]] {
+        assert!(status.contains(word), "no '{word}' in:\n{status}");
+    }
+    let before = (world.routes(), world.servers("dispatched"));
+    let explain = |body: &str| -> Value {
+        let (status, answer) =
+            http(&mut UnixStream::connect(world.proxy.socket()).unwrap(), "POST /api/v1/explain", body);
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(&answer).unwrap()
+    };
+    let by_path = explain(r#"{"path": "/scratch/run 7"}"#);
+    let hex: String = directory.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(by_path["handle"], hex);
+    let by_handle = world.json(&format!("explain {hex}"));
+    let inside = explain(r#"{"path": "/scratch/run 7/new", "op": "create"}"#);
+    for other in [&by_handle, &inside] {
+        assert_eq!((&other["home"], &other["handle"]), (&by_path["home"], &by_path["handle"]), "{other}");
+    }
+    assert_eq!((&inside["op"], &inside["name"]), (&"create".into(), &"new".into()));
+    assert_eq!((world.routes(), world.servers("dispatched")), before, "asking changed something");
+    let next = world.servers.iter().position(|server| by_path["to"] == **server).unwrap();
+    getattr(&mut client, &directory);
+    for (server, (before, after)) in before.1.iter().zip(world.servers("dispatched")).enumerate() {
+        let calls = after.as_u64().unwrap() - before.as_u64().unwrap();
+        assert_eq!(calls, u64::from(server == next), "server {server}; explained: {by_path}");
+    }
+    let text = world.run(&format!("explain {hex} --op write"));
+    assert!(text.starts_with("write in /scratch, pool heads, policy first-fit\n"), "{text}");
+    assert_eq!(text.matches("may serve it").count(), 3, "{text}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
+    let world = World::new(&[], "");
+    let near = format!("did you mean '{}'?", world.servers[0]);
+    let cases = [
+        ("set /scrach policy=rr", "did you mean '/scratch'?"),
+        ("set /scratch policy=hash-diretory", "did you mean 'hash-directory'?"),
+        ("set /scratch policy=first-fit:gap=9", "1..8"),
+        ("set /scratch mode=lease", "comes with the cache"),
+        ("set /scratch mode=strikt", "did you mean 'strict'?"),
+        ("set /scratch access=ro", "policy=.., mode=.."),
+        (&format!("drain {}", world.servers[0].replace("127.0.0.1", "127.0.0.l")), &near),
+        (&format!("undrain {}", world.servers[1]), "is not drained"),
+        ("explain /other", "/scratch"),
+        ("explain /scratch --op loopup", "did you mean 'lookup'?"),
+        ("explain /scratch --op create", "takes a name"),
+        ("explain /scratch/missing", "NOENT"),
+        ("explain xyz", "hexadecimal"),
+        ("bypass maybe", "on, off"),
+    ];
+    for (command, named) in cases {
+        let (code, out, said) = world.try_run(command);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "midas {command}: {said}");
+        assert!(said.lines().count() == 1 && said.starts_with("midas: "), "midas {command}: {said}");
+        assert!(said.contains(named), "midas {command} does not name '{named}': {said}");
+    }
+    assert!(!world.json("status")["exports"][0]["policy"]["now"].as_str().unwrap().contains("gap"));
+    let output = midas("status --socket /nowhere/midas.sock");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
+    let config = world.proxy.socket().with_file_name("midas.toml");
+    let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
+    assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
+}
+
+/// Waits until a figure of the world is what it should be, as long as the load runs.
+fn until(load: &std::thread::JoinHandle<String>, what: &str, mut there: impl FnMut() -> bool) {
+    while !there() {
+        assert!(!load.is_finished(), "the load ended before {what}");
+    }
+}
+
+#[test]
+fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
+    let world = World::new(&["--service", "const:1ms"], "");
+    let Endpoint { nfs_port, mount_port, .. } = world.proxy.endpoint();
+    let load = format!(
+        "bench 127.0.0.1:{nfs_port}/scratch?mount={mount_port} --op lookup --depth 4 --connections 8 --duration 25s \
+         --timeout 60s --json"
+    );
+    let load = std::thread::spawn(move || support::text(&load));
+    let moved = |routes: &BTreeMap<String, u64>| routes["steered"] + routes["pinned"];
+    until(&load, "first-fit moved calls", || moved(&world.routes()) > 200);
+
+    let only = |why: &str, calls: u64| {
+        let before = world.routes();
+        until(&load, "the change was seen at work", || world.routes()[why] > before[why] + calls);
+        let after = world.routes();
+        for (other, count) in before.iter().filter(|(other, _)| *other != why) {
+            assert_eq!(after[other], *count, "calls went '{other}' after the command that leaves only '{why}'");
+        }
+    };
+    world.run("bypass on");
+    only("home", 500);
+    assert!(world.run("status").contains("bypass is on"));
+    world.run("bypass off");
+    let before = moved(&world.routes());
+    until(&load, "first-fit moved calls again", || moved(&world.routes()) > before + 100);
+
+    world.run("set /scratch policy=rr");
+    only("turn", 500);
+    assert!(world.run("status").contains("policy rr (changed; first-fit in the file)"));
+
+    let sent = |server: usize| world.servers("dispatched")[server].as_u64().unwrap();
+    world.run(&format!("drain {}", world.servers[1]));
+    let (drained, others) = (sent(1), sent(0));
+    until(&load, "the others took its calls", || sent(0) > others + 300);
+    assert_eq!((sent(1), &world.servers("health")[1]), (drained, &"drained".into()));
+    world.run(&format!("undrain {}", world.servers[1]));
+    until(&load, "it took calls again", || sent(1) > drained + 100);
+
+    let report: Value = serde_json::from_str(&load.join().unwrap()).unwrap();
+    let counts = &report["cells"][0]["arms"][0]["counts"];
+    assert!(counts["answered"].as_u64().unwrap() > 1000, "{counts}");
+    for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched"] {
+        assert_eq!(counts[bad], 0, "{bad}: {counts}");
+    }
+}
+
+#[test]
+fn metrics_follow_their_format_and_count_what_happened() {
+    let world = World::new(&[], "[admin]\ntcp = \"127.0.0.1:0\"");
+    let (mut client, root) = world.client();
+    for _ in 0..7 {
+        getattr(&mut client, &root);
+    }
+    let tcp = || TcpStream::connect(world.proxy.admin.unwrap()).unwrap();
+    let (status, text) = http(&mut tcp(), "GET /metrics", "");
+    assert_eq!(status, 200);
+    let samples = parse(&text);
+    let value = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("no {series} in:\n{text}"));
+    assert_eq!(value("midas_calls_total{procedure=\"GETATTR\",status=\"ok\"}"), 7.0);
+    assert_eq!(value("midas_call_duration_seconds_count{class=\"metadata\"}"), 7.0);
+    assert_eq!(value("midas_refusals_total{reason=\"read_only\"}"), 0.0);
+    assert_eq!(value("midas_client_connections"), 2.0, "one for MOUNT, one for NFS");
+    let sum =
+        |family: &str| samples.iter().filter(|(series, _)| series.starts_with(family)).map(|(_, it)| it).sum::<f64>();
+    assert_eq!((sum("midas_routes_total{"), sum("midas_server_calls_total{")), (7.0, 7.0));
+    assert_eq!(sum("midas_server_health{"), 3.0, "every server is in one state");
+    assert!(sum("midas_server_connects_total{") >= 3.0);
+    assert!(value("midas_bytes_total{way=\"to_servers\"}") > 7.0 * 40.0);
+
+    for (request, want) in [
+        ("GET /health", 200),
+        ("GET /ready", 200),
+        ("GET /api/v1/status", 200),
+        ("GET /nothing", 404),
+        ("POST /api/v1/bypass", 405),
+        ("POST /api/v1/explain", 405),
+        ("DELETE /metrics", 405),
+    ] {
+        assert_eq!(http(&mut tcp(), request, r#"{"on": true}"#).0, want, "{request}");
+    }
+    assert_eq!(world.json("status")["bypass"], false, "TCP is read-only");
+}
+
+#[test]
+fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
+    let scratch = Scratch::new();
+    let (file, socket) = (scratch.path().join("midas.toml"), scratch.path().join("other"));
+    let config = "[listen]\nnfs = \"127.0.0.1:0\"\n[[pool]]\nname = \"heads\"\nservers = [\"127.0.0.1:1\"]\n\
+         [[export]]\npath = \"/scratch\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
+         [admin]\nsocket = \"/nowhere/at/all\"\n";
+    std::fs::write(&file, config).unwrap();
+    let refused = midas(&format!("serve --config {}", file.display()));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && said.contains("/nowhere/at/all"), "{said}");
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_midas"));
+    serve.arg("serve").arg("--config").arg(&file).arg("--socket").arg(&socket);
+    let mut child = serve.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let answers: Vec<(u16, String)> =
+        ["GET /health", "GET /ready"].map(|request| http(&mut connect(&socket), request, "")).into();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answers[0].0, 200, "{answers:?}");
+    assert!(answers[1].0 == 503 && answers[1].1.contains("export /scratch: no server"), "{answers:?}");
+}
+
+fn connect(socket: &Path) -> UnixStream {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// One exchange over a connection of its own.
+fn http(stream: &mut (impl Read + Write), request: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = "Host: midas\r\nConnection: close\r\nContent-Type: application/json";
+    write!(stream, "{request} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Reads OpenMetrics and holds it to its rules: a family is described before its samples and stands together, names fit its type, no
+/// series comes twice, buckets only grow and end with all, and the end is marked.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), (String::new(), String::new()));
+    let mut bucket = 0.0;
+    assert!(text.ends_with("\n# EOF\n"), "no end");
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            if let Some((name, kind)) = comment.strip_prefix("TYPE ").and_then(|it| it.split_once(' ')) {
+                assert!(families.insert(name.to_owned()), "{name} is described twice");
+                family = (name.to_owned(), kind.to_owned());
+            }
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line}"));
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+        let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| (name, rest));
+        assert!(
+            name.bytes().all(|letter| letter.is_ascii_lowercase() || matches!(letter, b'_' | b'0'..=b'9')),
+            "{line}"
+        );
+        assert!(labels.is_empty() || labels.ends_with("\"}"), "{line}");
+        let suffix = name.strip_prefix(family.0.as_str()).unwrap_or_else(|| panic!("{name} is not of {}", family.0));
+        match (family.1.as_str(), suffix) {
+            ("gauge", "") | ("counter", "_total") | ("histogram", "_sum") => {}
+            ("histogram", "_bucket") => {
+                // The first bucket of a series begins anew.
+                bucket = if labels.contains("le=\"0.00005\"") { 0.0 } else { bucket };
+                assert!(value >= bucket, "{line}");
+                bucket = value;
+            }
+            ("histogram", "_count") => {}
+            (kind, _) => panic!("{line} is no {kind}"),
+        }
+        assert!(samples.insert(series.to_owned(), value).is_none(), "{series} comes twice");
+    }
+    for (series, count) in samples.iter().filter(|(series, _)| series.contains("_seconds_count{")) {
+        let all = series.replace("_count{", "_bucket{le=\"+Inf\",");
+        assert_eq!(samples.get(&all), Some(count), "{all}");
+    }
+    samples
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
