@@ -11,6 +11,16 @@ TOOLS := $(CURDIR)/target/tools
 SKIPPED := $(TOOLS)/skipped
 export PATH := $(TOOLS)/bin:$(PATH)
 
+# Where `make install` puts things; DESTDIR is for those who build packages.
+PREFIX := /usr/local
+SYSCONFDIR := /etc
+DESTDIR :=
+BINDIR := $(PREFIX)/bin
+DOCDIR := $(PREFIX)/share/doc/midas
+UNIT := $(PREFIX)/lib/systemd/system/midas.service
+SYSUSERS := $(PREFIX)/lib/sysusers.d/midas.conf
+EXAMPLE := $(SYSCONFDIR)/midas/midas.toml.example
+
 # cargo-nextest is quicker and isolates tests; cargo test runs the same ones.
 RUN_TESTS := $(if $(shell cargo nextest --version 2>/dev/null),cargo nextest run,cargo test)
 
@@ -73,10 +83,11 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: build ## Time a decision, a lookup, the simulator and the wire, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator, the wire and the proxy, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
 	@scripts/bench-wire
+	@scripts/bench-proxy
 
 .PHONY: fuzz
 fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
@@ -95,6 +106,23 @@ demo: build ## See it work: a hot directory on four servers, static placement ag
 .PHONY: demo-paper
 demo-paper: build ## Reproduce the paper's evaluation on a small setting
 	$(MIDAS) sim paper --quick --out out/paper
+
+# Builds nothing: whoever installs as root should not compile as root.
+.PHONY: install
+install: ## Install what `make build` made: binary, unit, user, example (PREFIX=/usr/local DESTDIR=)
+	@test -x $(MIDAS) || { echo "make install: $(MIDAS) is not there: run 'make build' first" >&2; exit 1; }
+	install -D -m 755 $(MIDAS) $(DESTDIR)$(BINDIR)/midas
+	install -D -m 644 dist/midas.toml $(DESTDIR)$(EXAMPLE)
+	install -D -m 644 dist/midas.sysusers $(DESTDIR)$(SYSUSERS)
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR) docs/operating.md LICENSE
+	install -D -m 644 dist/midas.service $(DESTDIR)$(UNIT)
+	sed -i -e 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' $(DESTDIR)$(UNIT)
+	@test -n "$(DESTDIR)" || echo "Next: systemd-sysusers && systemctl daemon-reload; write $(SYSCONFDIR)/midas/midas.toml (midas init); systemctl enable --now midas"
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` put there; configuration, state and user stay
+	rm -f $(addprefix $(DESTDIR),$(BINDIR)/midas $(EXAMPLE) $(SYSUSERS) $(UNIT) $(DOCDIR)/operating.md $(DOCDIR)/LICENSE)
+	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/midas
 
 .PHONY: live-vs-sim
 live-vs-sim: build ## Play the same calls on the wire and in the simulator and compare the queues (4 minutes)

@@ -1,8 +1,10 @@
 //! The physical limit: a responder that reads a call's header and answers from memory, on the parts that our servers use.
 //!
-//! It has no file system: every name exists, every change succeeds, and replies are as long as a real server's. Nothing that
-//! keeps a promise can be faster with these parts, so a server is measured against it.
+//! It has no file system: every name exists, every change succeeds, and replies are as long as a real server's. A name's handle
+//! is a checksum of directory and name, the same from every responder, so that a proxy has several to place. Nothing that keeps a
+//! promise can be faster with these parts, so a server is measured against it.
 
+use midas_core::rng::mix;
 use midas_net::{Budget, Buffers, Connection, Flow, Go, Scratch};
 use midas_nfs::mount::{self, Mounted};
 use midas_nfs::nfs3::{
@@ -167,6 +169,11 @@ impl Canned {
         let (program, procedure) = (word(12), word(20));
         match (program, Procedure::from_number(procedure)) {
             (nfs3::PROGRAM, Some(Procedure::Read)) => read(call, out),
+            (nfs3::PROGRAM, Some(Procedure::Lookup)) => {
+                let handle = out.len() + record::MARK + LOOKUP_HANDLE;
+                put(out, &self.replies[Procedure::Lookup as usize], word(0));
+                out[handle + HANDLE.len() - 8..handle + HANDLE.len()].copy_from_slice(&name(call).to_be_bytes());
+            }
             (nfs3::PROGRAM, Some(procedure)) => put(out, &self.replies[procedure as usize], word(0)),
             (mount::PROGRAM, Some(_)) if procedure == MNT => put(out, &self.mounted, word(0)),
             // NULL, UMNT and UMNTALL have no results, as NFS's NULL.
@@ -180,6 +187,14 @@ fn put(out: &mut Vec<u8>, reply: &[u8], xid: u32) {
     let at = out.len();
     out.extend_from_slice(reply);
     out[at + record::MARK..at + record::MARK + 4].copy_from_slice(&xid.to_be_bytes());
+}
+
+/// A LOOKUP ends with the directory's handle, which ends with its checksum, and the name.
+fn name(call: &[u8]) -> u64 {
+    let tail = call.len().saturating_sub(NAME_TAIL);
+    call[tail..]
+        .chunks(8)
+        .fold(0, |sum, bytes| bytes.iter().fold(mix(sum), |sum, byte| sum.rotate_left(8) ^ u64::from(*byte)))
 }
 
 /// As many bytes as were asked for.
@@ -318,6 +333,10 @@ const PATHCONF: PathconfOk = PathconfOk {
 const HANDLE: [u8; 32] = *b"midas ceiling's only file handle";
 const NAMES: u64 = 64;
 static DATA: [u8; 1 << 20] = [0x5a; 1 << 20];
+/// Where a LOOKUP's reply has its handle: after the header, the status and the handle's length.
+const LOOKUP_HANDLE: usize = 24 + 4 + 4;
+/// A checksum, a length and a short name.
+const NAME_TAIL: usize = 24;
 /// A call up to its procedure's number.
 const HEAD: usize = 24;
 const MNT: u32 = 1;

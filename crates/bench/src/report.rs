@@ -175,6 +175,11 @@ impl Latency {
             max_us: histogram.max() as f64 / 1e3,
         }
     }
+
+    /// Without a call there is no latency.
+    pub(crate) fn some(&self) -> Option<&Self> {
+        (self.calls > 0).then_some(self)
+    }
 }
 
 /// Latencies of one procedure.

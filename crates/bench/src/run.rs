@@ -160,10 +160,7 @@ fn cell_report(config: &Config, cell: &Cell, samples: &[Vec<Sample>]) -> CellRep
     let slices: Vec<Vec<SliceReport>> = samples
         .iter()
         .zip(&config.targets)
-        .map(|(arm, target)| {
-            let pid = config.pids.iter().position(|(name, _)| *name == target.name);
-            arm.iter().map(|sample| slice_report(config, sample, pid)).collect()
-        })
+        .map(|(arm, target)| arm.iter().map(|sample| slice_report(config, sample, &target.name)).collect())
         .collect();
     let first = slices[0].clone();
     let mut arms = Vec::new();
@@ -204,10 +201,12 @@ fn arm_report(target: &str, samples: &[Sample], slices: Vec<SliceReport>, ratio:
     }
 }
 
-fn slice_report(config: &Config, sample: &Sample, pid: Option<usize>) -> SliceReport {
+fn slice_report(config: &Config, sample: &Sample, target: &str) -> SliceReport {
     let Sample { tally, used, ended, round, position } = sample;
     let seconds = config.slice.as_secs_f64();
-    let server_cpu = pid.and_then(|pid| used.others[pid]);
+    // A target may be several processes.
+    let of_target = config.pids.iter().zip(&used.others).filter(|((name, _), _)| name == target);
+    let server_cpu = of_target.filter_map(|(_, cpu)| *cpu).reduce(|one, other| one + other);
     SliceReport {
         round: *round,
         position: *position,
@@ -225,9 +224,8 @@ fn slice_report(config: &Config, sample: &Sample, pid: Option<usize>) -> SliceRe
 fn summary(slices: &[SliceReport]) -> Summary {
     let of = |figure: fn(&SliceReport) -> f64| Spread::of(slices.iter().map(figure));
     // A slice without a call has no latency.
-    let latency = |figure: fn(&Latency) -> f64| {
-        Spread::of(slices.iter().map(|slice| &slice.latency).filter(|latency| latency.calls > 0).map(figure))
-    };
+    let latency =
+        |figure: fn(&Latency) -> f64| Spread::of(slices.iter().filter_map(|slice| slice.latency.some()).map(figure));
     Summary {
         answered_per_second: of(|slice| slice.answered_per_second),
         offered_per_second: of(|slice| slice.offered_per_second),
@@ -248,8 +246,8 @@ fn ratio(slices: &[SliceReport], first: &[SliceReport]) -> Ratio {
     };
     Ratio {
         answered_per_second: of(|slice| slice.answered_per_second),
-        p50_us: of(|slice| slice.latency.p50_us),
-        p99_us: of(|slice| slice.latency.p99_us),
+        p50_us: of(|slice| slice.latency.some().map_or(f64::NAN, |latency| latency.p50_us)),
+        p99_us: of(|slice| slice.latency.some().map_or(f64::NAN, |latency| latency.p99_us)),
         server_cpu_us_per_call: of(|slice| slice.server_cpu_us_per_call.unwrap_or(f64::NAN)),
     }
 }

@@ -81,19 +81,20 @@ impl Slicer<'_> {
         let workers = self.config.threads.min(self.config.connections);
         let gauges: Vec<Gauge> = (0..workers).map(|_| Gauge::default()).collect();
         let pids: Vec<u32> = self.config.pids.iter().map(|(_, pid)| *pid).collect();
-        let before = Usage::now(&pids);
-        let start = self.clock.now() + LEAD;
-        let from = start + span(self.config.warmup);
-        let window = Window { start, from, to: from + span(self.config.slice) };
         let mut parts: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, socket) in sockets.into_iter().enumerate() {
             parts[number % workers as usize].push(socket);
         }
         let make = |(worker, (sockets, gauge)): (usize, (Vec<TcpStream>, _))| {
-            self.worker(site, cell, place, window, worker as u32, sockets, gauge)
+            self.worker(site, cell, place, worker as u32, sockets, gauge)
         };
         let loops = parts.into_iter().zip(&gauges).enumerate().map(make).collect::<io::Result<Vec<_>>>()?;
-        let tally = self.go(loops, &gauges, start, watch)?;
+        // Only now: a large tree takes its time to be copied for every loop.
+        let before = Usage::now(&pids);
+        let start = self.clock.now() + LEAD;
+        let from = start + span(self.config.warmup);
+        let window = Window { start, from, to: from + span(self.config.slice) };
+        let tally = self.go(loops, &gauges, window, watch)?;
         let used = Usage::now(&pids).since(&before);
         let ended = gauges.iter().map(|gauge| gauge.ended.load(Ordering::Relaxed)).sum();
         Ok(Sample { tally, used, ended, round: place.round, position: place.position })
@@ -104,7 +105,7 @@ impl Slicer<'_> {
         &self,
         loops: Vec<Worker<'_>>,
         gauges: &[Gauge],
-        start: Nanos,
+        window: Window,
         watch: &mut dyn FnMut(Doing),
     ) -> Result<Tally, RunError> {
         let (sender, receiver) = channel();
@@ -117,7 +118,7 @@ impl Slicer<'_> {
                         false => pin(&[pins[number % pins.len()]]),
                     };
                     // The receiver outlives the scope.
-                    let _ = sender.send(pinned.and_then(|()| worker.run()));
+                    let _ = sender.send(pinned.and_then(|()| worker.run(window)));
                 });
             }
             drop(sender);
@@ -126,7 +127,9 @@ impl Slicer<'_> {
                 match receiver.recv_timeout(WATCH) {
                     Ok(tally) => all.merge(&tally?),
                     Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) => watch(doing(gauges, self.clock.now().saturating_sub(start))),
+                    Err(RecvTimeoutError::Timeout) => {
+                        watch(doing(gauges, self.clock.now().saturating_sub(window.start)));
+                    }
                 }
             }
             match self.stop.load(Ordering::Relaxed) {
@@ -154,13 +157,11 @@ impl Slicer<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each names one thing that a loop needs")]
     fn worker<'w>(
         &'w self,
         site: &'w Site<'_>,
         cell: Cell,
         place: Place,
-        window: Window,
         worker: u32,
         sockets: Vec<TcpStream>,
         gauge: &'w Gauge,
@@ -170,7 +171,7 @@ impl Slicer<'_> {
         let part = Part { worker, workers, connections: config.connections };
         let (depth, seed) = (cell.pace.depth(), config.seed.wrapping_add(u64::from(place.round)));
         let stride = (config.connections * depth).next_power_of_two();
-        let chance = mix(window.start ^ u64::from(place.number)) as u32;
+        let chance = mix(self.clock.now() ^ u64::from(place.number)) as u32;
         let lane = |(index, socket)| {
             let number = worker + index as u32 * workers;
             let connection = open(mio::net::TcpStream::from_std(socket))?;
@@ -179,7 +180,7 @@ impl Slicer<'_> {
         let desk = Desk {
             source: Source::new(config, cell.load, place.number, seed, part),
             tally: Tally::new(),
-            window,
+            window: Window::default(),
             scribe: self.history.as_ref().map(|history| history.scribe(&site.target.name)),
             closed: matches!(cell.pace, Pace::Closed { .. }),
             template: &self.run.template,

@@ -90,10 +90,16 @@ impl Slots {
         self.table.iter_mut().filter(|slot| slot.busy)
     }
 
-    /// The call that was sent first: its xid, and when.
-    pub(crate) fn oldest(&self) -> Option<(u32, Nanos)> {
-        let sent = self.table.iter().filter(|slot| slot.busy).map(|slot| (slot.xid, slot.sent));
-        sent.min_by_key(|(_, sent)| *sent)
+    /// When the call that was sent first was sent.
+    pub(crate) fn oldest(&self) -> Option<Nanos> {
+        self.table.iter().filter(|slot| slot.busy).map(|slot| slot.sent).min()
+    }
+
+    /// The calls that were sent by then: their xids, the oldest first.
+    pub(crate) fn sent_by(&self, then: Nanos) -> Vec<u32> {
+        let mut sent: Vec<&Slot> = self.table.iter().filter(|slot| slot.busy && slot.sent <= then).collect();
+        sent.sort_unstable_by_key(|slot| slot.sent);
+        sent.into_iter().map(|slot| slot.xid).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! An event loop of the generator: connections, timers and the turn of things. One read and one write for a batch of calls.
 
 use crate::clock::{Clock, Nanos};
-use crate::desk::Desk;
+use crate::desk::{Desk, Window};
 use crate::lane::{Lane, Link};
 use crate::schedule::{Due, Part, Schedule};
 use crate::tally::Tally;
@@ -39,8 +39,9 @@ pub(crate) struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Runs the slice; what was counted.
-    pub(crate) fn run(self) -> io::Result<Tally> {
+    /// Runs a slice of that time; what was counted.
+    pub(crate) fn run(mut self, window: Window) -> io::Result<Tally> {
+        self.desk.window = window;
         let poll = Poll::new()?;
         let alarm = Alarm::new(poll.registry(), Token(self.lanes.len()))?;
         let mut turn = Loop {
@@ -272,17 +273,13 @@ impl Loop<'_> {
         if now < lane.check_at {
             return;
         }
-        let mut expired = false;
-        while let Some((xid, sent)) = lane.slots.oldest() {
-            if now < sent + timeout {
-                break;
-            }
-            self.worker.desk.expire(&mut lane.slots, lane.number, xid, now);
-            expired = true;
+        let expired = now.checked_sub(timeout).map_or_else(Vec::new, |then| lane.slots.sent_by(then));
+        for xid in &expired {
+            self.worker.desk.expire(&mut lane.slots, lane.number, *xid, now);
         }
         // What is sent from now on has longer still.
-        lane.check_at = lane.slots.oldest().map_or(now, |(_, sent)| sent) + timeout;
-        if expired {
+        lane.check_at = lane.slots.oldest().unwrap_or(now) + timeout;
+        if !expired.is_empty() {
             self.refill(index, now);
         }
     }
@@ -330,7 +327,7 @@ impl Loop<'_> {
         let now = self.worker.clock.now();
         let desk = &mut self.worker.desk;
         for lane in &mut self.worker.lanes {
-            while let Some((xid, _)) = lane.slots.oldest() {
+            for xid in lane.slots.sent_by(now) {
                 desk.expire(&mut lane.slots, lane.number, xid, now);
             }
             let dropped = lane.backlog.iter().filter(|due| desk.window.has(due.at)).count();

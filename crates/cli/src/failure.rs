@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// It was possible and went wrong: exit code 1.
     Broken(String),
+    /// Whoever should have answered did not: exit code 2.
+    Unanswered(String),
 }
 
 impl Failure {
@@ -39,7 +41,7 @@ impl Failure {
 
     pub(crate) fn report(self) -> ExitCode {
         let (text, code) = match self {
-            Self::Usage(text) => (text, 2),
+            Self::Usage(text) | Self::Unanswered(text) => (text, 2),
             Self::Broken(text) => (text, 1),
         };
         eprintln!("midas: {text}");

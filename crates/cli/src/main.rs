@@ -5,9 +5,11 @@ mod bypass;
 mod check;
 mod control;
 mod demo;
+mod doctor;
 mod drain;
 mod explain;
 mod failure;
+mod init;
 mod nfsd;
 mod notify;
 mod progress;
@@ -39,7 +41,9 @@ enum Command {
     Sim(Box<sim::Sim>),
     Demo(demo::Options),
     Nfsd(nfsd::Options),
+    Init(init::Options),
     Check(check::Options),
+    Doctor(doctor::Options),
     Serve(serve::Options),
     Status(status::Options),
     Explain(explain::Options),
@@ -55,7 +59,9 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Demo(options) }) => options.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),
+        Ok(Midas { command: Command::Init(options) }) => options.run(),
         Ok(Midas { command: Command::Check(options) }) => options.run(),
+        Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Ok(Midas { command: Command::Status(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),

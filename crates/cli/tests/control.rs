@@ -100,8 +100,9 @@ fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
         serde_json::from_str(&answer).unwrap()
     };
     let by_path = explain(r#"{"path": "/scratch/run 7"}"#);
-    let hex: String = directory.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(by_path["handle"], hex);
+    let hex = by_path["handle"].as_str().unwrap();
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    assert_eq!((0..hex.len()).step_by(2).map(byte).collect::<Vec<u8>>(), directory);
     let by_handle = world.json(&format!("explain {hex}"));
     let inside = explain(r#"{"path": "/scratch/run 7/new", "op": "create"}"#);
     for other in [&by_handle, &inside] {
@@ -224,7 +225,8 @@ fn metrics_follow_their_format_and_count_what_happened() {
     assert_eq!(value("midas_calls_total{procedure=\"GETATTR\",status=\"ok\"}"), 7.0);
     assert_eq!(value("midas_call_duration_seconds_count{class=\"metadata\"}"), 7.0);
     assert_eq!(value("midas_refusals_total{reason=\"read_only\"}"), 0.0);
-    assert_eq!(value("midas_client_connections"), 2.0, "one for MOUNT, one for NFS");
+    assert_eq!(value("midas_client_connections_accepted_total"), 2.0, "one for MOUNT, one for NFS");
+    assert!(value("midas_client_connections") >= 1.0);
     let sum =
         |family: &str| samples.iter().filter(|(series, _)| series.starts_with(family)).map(|(_, it)| it).sum::<f64>();
     assert_eq!((sum("midas_routes_total{"), sum("midas_server_calls_total{")), (7.0, 7.0));
@@ -314,14 +316,13 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         assert!(labels.is_empty() || labels.ends_with("\"}"), "{line}");
         let suffix = name.strip_prefix(family.0.as_str()).unwrap_or_else(|| panic!("{name} is not of {}", family.0));
         match (family.1.as_str(), suffix) {
-            ("gauge", "") | ("counter", "_total") | ("histogram", "_sum") => {}
+            ("gauge", "") | ("counter", "_total") | ("histogram", "_sum" | "_count") => {}
             ("histogram", "_bucket") => {
                 // The first bucket of a series begins anew.
                 bucket = if labels.contains("le=\"0.00005\"") { 0.0 } else { bucket };
                 assert!(value >= bucket, "{line}");
                 bucket = value;
             }
-            ("histogram", "_count") => {}
             (kind, _) => panic!("{line} is no {kind}"),
         }
         assert!(samples.insert(series.to_owned(), value).is_none(), "{series} comes twice");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use midas_conformance::{Target, diff, run};
+use midas_conformance::{Difference, Target, diff, faults, run};
 use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require};
 use std::fs;
 use std::net::SocketAddr;
@@ -13,21 +13,6 @@ use support::serve::Serve;
 fn target(endpoint: &Endpoint) -> Target {
     let at = |port| SocketAddr::new(endpoint.address.into(), port);
     Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
-}
-
-#[test]
-fn the_kernel_client_mounts_it_over_three_unmodified_servers_and_does_everything() {
-    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
-        return;
-    }
-    let ganesha = Ganesha::start(3, 0);
-    let proxy = Serve::start(ganesha.heads());
-    // A head of Ganesha 4.3 answers INVAL to GETATTR of a device or socket that another head has made (seen directly, without
-    // a proxy): no pool of such heads can serve them.
-    let transcript = Guest::of(&proxy.endpoint()).scenario("basic").env("DEVICES", "no").run();
-    println!("{} in {:?}", transcript.text, transcript.took);
-    transcript.expect_all_ok();
-    assert_eq!(fs::read_dir(ganesha.export()).unwrap().count(), 0, "the scenario removes what it made");
 }
 
 #[test]
@@ -79,6 +64,35 @@ fn the_script_gives_the_same_results_through_it_as_directly() {
     let differences = diff(&directly, &through);
     let told = differences.iter().filter(|difference| difference.fact != "verf").map(ToString::to_string);
     assert_eq!(told.collect::<Vec<_>>().join("\n"), "");
+}
+
+/// What the proxy answers itself (MOUNT, refusals of RPC) differs from Ganesha as our servers do, and its write verifiers are composed.
+/// All the rest is Ganesha's; of several heads, see [`of_several_heads`].
+#[test]
+fn the_script_gives_the_same_results_over_ganesha_as_at_ganesha() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let ganesha = Ganesha::start(3, 0);
+    let proxy = Serve::start(ganesha.heads());
+    let directly = run(&target(&ganesha.heads()[0]));
+    let differences = diff(&directly, &run(&target(&proxy.endpoint())));
+    println!("{} steps, {} differences, all allowed", directly.0.len(), differences.len());
+    let mut told = faults(&differences);
+    told.retain(|difference| difference.fact != "verf" && !of_several_heads(difference));
+    assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), "");
+}
+
+/// What heads of Ganesha 4.3 over one file system do without a proxy, too (crates/cli/tests/lab.rs shows the first two): a
+/// removed file is not stale at any head as long as one of them has it open, a head that knew a directory's parent does not
+/// see that another head moved it, and none but its maker knows a device or socket.
+fn of_several_heads(difference: &Difference) -> bool {
+    let among = |value: &Option<String>, values: &[&str]| value.as_deref().is_some_and(|value| values.contains(&value));
+    let open = difference.fact == "status"
+        && among(&difference.first, &["STALE"])
+        && among(&difference.second, &["OK", "NOENT"]);
+    let parent = difference.step == "its parent is the other directory";
+    open || parent || ["device", "socket"].iter().any(|special| difference.step.contains(special))
 }
 
 /// Calls that all servers have executed.

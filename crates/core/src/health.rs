@@ -91,7 +91,7 @@ impl Servers {
     /// The servers that take calls now; one on probation only while it is idle.
     #[inline]
     pub(crate) fn open_set(&self) -> ServerSet {
-        let mut set = ServerSet::from_words(core::array::from_fn(|word| self.open[word].load(Relaxed)));
+        let mut set = ServerSet::of_words(self.len(), |word| self.open[word].load(Relaxed));
         if self.probing.load(Relaxed) > 0 {
             for server in self.ids().filter(|s| self.health(*s) == Health::Probation && self.in_flight(*s) > 0) {
                 set.remove(server);

@@ -14,18 +14,21 @@ impl ServerId {
     }
 }
 
-/// A set of servers, at most [`SERVERS_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerSet([u64; WORDS]);
+/// A set of servers, at most [`SERVERS_MAX`]. Most pools fill one word: those from `used` on are zero and not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerSet {
+    words: [u64; WORDS],
+    used: u8,
+}
 
 impl ServerSet {
     /// No server.
-    pub const EMPTY: Self = Self([0; WORDS]);
+    pub const EMPTY: Self = Self { words: [0; WORDS], used: 0 };
 
     /// The servers `0..count`.
     pub fn first(count: usize) -> Self {
-        let mut set = Self::EMPTY;
-        for (word, bits) in set.0.iter_mut().enumerate() {
+        let mut set = Self { used: count.div_ceil(64).min(WORDS) as u8, ..Self::EMPTY };
+        for (word, bits) in set.used_mut().iter_mut().enumerate() {
             *bits = match count.saturating_sub(word * 64) {
                 0 => 0,
                 n if n >= 64 => u64::MAX,
@@ -35,14 +38,27 @@ impl ServerSet {
         set
     }
 
-    /// From its bits, lowest server first.
-    pub(crate) const fn from_words(words: [u64; WORDS]) -> Self {
-        Self(words)
+    /// Of the servers `0..count`, those whose bits are set; lowest server first.
+    #[inline]
+    pub(crate) fn of_words(count: usize, bits: impl Fn(usize) -> u64) -> Self {
+        let mut set = Self { used: count.div_ceil(64).min(WORDS) as u8, ..Self::EMPTY };
+        set.used_mut().iter_mut().enumerate().for_each(|(word, into)| *into = bits(word));
+        set
     }
 
     /// Its bits, lowest server first.
     pub(crate) const fn words(&self) -> [u64; WORDS] {
-        self.0
+        self.words
+    }
+
+    #[inline]
+    fn used(&self) -> &[u64] {
+        &self.words[..usize::from(self.used)]
+    }
+
+    #[inline]
+    fn used_mut(&mut self) -> &mut [u64] {
+        &mut self.words[..usize::from(self.used)]
     }
 
     /// A set of one.
@@ -55,47 +71,56 @@ impl ServerSet {
     /// Whether the server is in the set.
     #[inline]
     pub const fn contains(&self, server: ServerId) -> bool {
-        self.0[server.index() / 64] >> (server.index() % 64) & 1 == 1
+        self.words[server.index() / 64] >> (server.index() % 64) & 1 == 1
     }
 
     /// Adds a server; false if it was there.
     #[inline]
     pub fn insert(&mut self, server: ServerId) -> bool {
         let (word, bit) = (server.index() / 64, 1 << (server.index() % 64));
-        let new = self.0[word] & bit == 0;
-        self.0[word] |= bit;
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.used = self.used.max(word as u8 + 1);
         new
     }
 
     /// Takes a server out.
     pub fn remove(&mut self, server: ServerId) {
-        self.0[server.index() / 64] &= !(1 << (server.index() % 64));
+        self.words[server.index() / 64] &= !(1 << (server.index() % 64));
     }
 
     /// The servers in both sets.
     #[inline]
     pub fn and(mut self, other: &Self) -> Self {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
+        self.used_mut().iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
         self
     }
 
-    /// How many. Most pools fill one word; counting bits is not free where the processor's own instruction cannot be assumed.
+    /// How many. Counting bits is not free where the processor's own instruction cannot be assumed.
     pub fn len(&self) -> usize {
-        self.0.iter().filter(|word| **word != 0).map(|word| word.count_ones() as usize).sum()
+        self.used().iter().filter(|word| **word != 0).map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.used().iter().all(|word| *word == 0)
     }
 
     /// The members in ascending order.
     #[inline]
     pub fn iter(&self) -> Members<'_> {
-        let [bits, rest @ ..] = &self.0;
-        Members { bits: *bits, rest, base: 0 }
+        let (bits, rest) = self.used().split_first().map_or((0, &[][..]), |(bits, rest)| (*bits, rest));
+        Members { bits, rest, base: 0 }
     }
 }
+
+impl PartialEq for ServerSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for ServerSet {}
 
 /// See [`ServerSet::iter`].
 #[derive(Clone, Debug)]

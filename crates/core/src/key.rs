@@ -22,6 +22,11 @@ impl Key {
         Self(mix(state ^ tail))
     }
 
+    /// The key of something named inside of this.
+    pub fn named(self, name: &[u8]) -> Self {
+        self.child(Self::of(name).0)
+    }
+
     /// The key of something numbered inside of this.
     pub const fn child(self, number: u64) -> Self {
         Self(mix(self.0 ^ mix(number.wrapping_add(SALT))))

@@ -5,6 +5,7 @@
 
 use crate::health::Health;
 use crate::id::{SERVERS_MAX, ServerId, ServerSet};
+use crate::key::Key;
 use crate::load::{Load, Weight};
 use crate::route::budget::SteerBudget;
 use crate::route::placement::Placement;
@@ -119,6 +120,16 @@ impl Servers {
     /// The ring.
     pub fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// A key's home; while that is closed, the next in its order. One on probation that has its one call is not closed: it is waited for.
+    pub fn acting_home(&self, key: Key) -> Option<ServerId> {
+        let is_open = |server: &ServerId| matches!(self.health(*server), Health::Up | Health::Probation);
+        let home = self.ring.home(key)?;
+        match is_open(&home) {
+            true => Some(home),
+            false => self.ring.first_of(key, &self.ids().filter(is_open).collect()).or(Some(home)),
+        }
     }
 
     /// Calls in flight at a server as this proxy knows them: its own exactly, plus its peers' shares.

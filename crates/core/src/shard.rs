@@ -7,6 +7,8 @@
 use crate::cache::{Cache, Class, Ended, Facts, Fetch, Fill, FlightId, Mark, Read};
 use crate::control::knobs::Knobs;
 use crate::decision::{Exclusion, Route};
+use crate::id::ServerId;
+use crate::key::Key;
 use crate::op::Op;
 use crate::route::Router;
 use crate::route::feasible::{Bound, Target};
@@ -166,7 +168,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             self.cache.sent(fetch);
         }
         if target.op.mutates() {
-            self.fence(now, target, &route, self.staleness + self.cache.hold_max());
+            self.raise_own(now, target, &route, self.staleness + self.cache.hold_max());
         }
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
@@ -191,7 +193,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
         if target.op.mutates() {
             let lingers = if matches!(outcome, Outcome::Lost) { self.cache.hold_max() } else { Span::ZERO };
-            self.fence(now, &target, &route, self.staleness + lingers);
+            self.raise_own(now, &target, &route, self.staleness + lingers);
         }
         let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
         for mark in pass.marks {
@@ -237,21 +239,34 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         &mut self.router
     }
 
-    /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
-    /// object, home.
-    fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
-        let fence = || match self.fences.all(now) {
-            true => servers.ring().home(target.place),
-            false => self.fences.find(now, target.object).or_else(|| self.fences.find(now, target.place)),
-        };
-        match target.bound {
-            None => Target { bound: fence().map(|server| (server, Bound::Fenced)), ..target },
-            Some(_) => target,
+    /// The one server that surely knows the newest state of a name or object, if others may not.
+    pub fn fence(&self, now: Time, servers: &Servers, object: Key, place: Key) -> Option<ServerId> {
+        self.fences.find_named(now, object, place).or_else(|| match self.fences.all(now) {
+            true => servers.acting_home(place),
+            false => None,
+        })
+    }
+
+    /// A mutation of something else changes this object too, at this server; a fence that another server holds stays if `moves` is false.
+    pub fn raise(&mut self, now: Time, object: Key, server: ServerId, moves: bool) {
+        let held = self.fences.find(now, object).is_some_and(|at| at != server);
+        if moves || !held {
+            self.fences.raise(now, object, server, now + self.staleness);
         }
     }
 
+    /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
+    /// object, home.
+    fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
+        let bound = target.bound.or_else(|| {
+            let server = self.fence(now, servers, target.object, target.place)?;
+            Some((server, Bound::Fenced))
+        });
+        Target { bound, ..target }
+    }
+
     /// A mutation changes its object and the directory that names it; from when it leaves, both are read where it runs.
-    fn fence(&mut self, now: Time, target: &Target, route: &Route, span: Span) {
+    fn raise_own(&mut self, now: Time, target: &Target, route: &Route, span: Span) {
         if self.staleness > Span::ZERO {
             self.fences.raise(now, target.object, route.to, now + span);
             self.fences.raise(now, target.place, route.to, now + span);
@@ -311,8 +326,6 @@ mod tests {
     use super::*;
     use crate::cache::{CleanStart, Mode, Params, Rules, Settings};
     use crate::health::Health;
-    use crate::id::ServerId;
-    use crate::key::Key;
     use crate::rng::mix;
     use crate::route::placement::Placement;
     use crate::route::policy::{Gap, Policy};
@@ -414,6 +427,35 @@ mod tests {
         }
         assert_eq!(small.forward(at(50), Op::Getattr).route.to, ran, "fenced, however loaded");
         assert_ne!(small.forward(at(101), Op::Getattr).route.to, ran);
+    }
+
+    #[test]
+    fn while_nothing_is_known_reads_stay_at_home_or_at_the_next_if_that_is_closed_but_where_a_mutation_ran_if_one_did()
+    {
+        let mut small = small(Mode::Strict, Span::from_millis(100));
+        let order: Vec<ServerId> = small.servers.ring().order(Key(5)).collect();
+        let fence = |small: &Small, now| small.shard.fence(now, &small.servers, Key(6), Key(5));
+        assert_eq!(fence(&small, at(0)), Some(order[0]));
+        small.servers.set_health(at(0), order[0], Health::Down);
+        assert_eq!(fence(&small, at(0)), Some(order[1]));
+        let create = small.forward(at(1), Op::Create);
+        assert_eq!(create.route.to, order[1]);
+        small.settle(at(2), create, Outcome::Answered(None));
+        small.servers.set_health(at(3), order[0], Health::Up);
+        assert_eq!(fence(&small, at(3)), Some(order[1]), "the home does not know yet");
+        assert_eq!(fence(&small, at(200)), None);
+    }
+
+    #[test]
+    fn what_another_mutation_changes_too_is_fenced_and_moves_only_when_it_is_known_to_have_run() {
+        let mut small = small(Mode::Strict, Span::from_millis(100));
+        let fence = |small: &Small| small.shard.fence(at(150), &small.servers, Key(9), Key(9));
+        assert_eq!(fence(&small), None);
+        small.shard.raise(at(150), Key(9), ServerId(1), false);
+        small.shard.raise(at(150), Key(9), ServerId(2), false);
+        assert_eq!(fence(&small), Some(ServerId(1)));
+        small.shard.raise(at(150), Key(9), ServerId(2), true);
+        assert_eq!(fence(&small), Some(ServerId(2)));
     }
 
     #[test]

@@ -47,6 +47,12 @@ impl Guest {
         self
     }
 
+    /// A program of this machine that the scenarios use; it is found in the guest's path.
+    pub fn with(mut self, program: &str) -> Self {
+        self.arguments.extend(["--with".to_owned(), program.to_owned()]);
+        self
+    }
+
     /// A variable of the scenarios' environment.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.arguments.push(format!("{name}={value}"));

@@ -19,4 +19,4 @@ pub use ganesha::Ganesha;
 pub use guest::{Guest, Transcript};
 pub use part::{Part, require};
 pub use place::{Scratch, root};
-pub use tools::{Endpoint, nfs_cat, nfs_cp, nfs_ls, null_call, showmount};
+pub use tools::{Endpoint, nfs_cat, nfs_cp, nfs_ls, null_call, rpcinfo, showmount};

@@ -52,6 +52,11 @@ pub fn null_call(address: Ipv4Addr, port: u16, program: u32, version: u32) -> Ou
     tool("rpcinfo", &["-a", &universal, "-T", "tcp", &program.to_string(), &version.to_string()])
 }
 
+/// rpcinfo, with its own arguments.
+pub fn rpcinfo(arguments: &[&str]) -> Output {
+    tool("rpcinfo", arguments)
+}
+
 fn tool(name: &str, arguments: &[&str]) -> Output {
     bounded(name, LIMIT).args(arguments).output().expect("`timeout` is in coreutils")
 }

@@ -60,9 +60,14 @@ pub struct Mount {
 }
 
 impl Client {
-    /// Connects; every later wait is bounded by `patience` too.
+    /// Connects from a reserved port where it can; every later wait is bounded by `patience` too.
     pub fn connect(address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
-        let stream = dial(address, Source::Reserved, patience)?;
+        Self::connect_from(Source::Reserved, address, caller, patience)
+    }
+
+    /// Connects from a port of this kind.
+    pub fn connect_from(source: Source, address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
+        let stream = dial(address, source, patience)?;
         Ok(Self {
             stream,
             records: Records::new(RECORD_LIMIT),
@@ -79,6 +84,11 @@ impl Client {
     /// Waits at most this long for each answer from now on.
     pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(patience))
+    }
+
+    /// The port that calls come from.
+    pub fn port(&self) -> io::Result<u16> {
+        self.stream.local_addr().map(|address| address.port())
     }
 
     /// Calls on behalf of someone else from now on.

@@ -1,15 +1,16 @@
 //! One non-blocking TCP connection that carries records both ways.
 //!
 //! Reading: the loop's scratch buffer is read into and records are used where they lie; only the rest of a record that is not
-//! whole yet is kept, and it grows with what came, never with what was claimed. Writing: whatever a batch appends to
-//! [`Connection::output`] leaves with one write.
+//! whole yet is kept, and it grows with what came, never with what was claimed; the rest of a large one is read into its own place. Writing:
+//! whatever a batch appends to [`Connection::output`] leaves with one write, and what is large goes from where it lies ([`Connection::put`]).
 
 use crate::{Budget, Buffers, Scratch};
 use midas_nfs::record::{Records, Step, TooLong};
 use mio::net::TcpStream;
-use rustix::net::sockopt;
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv, sockopt};
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct Connection {
     partial: Vec<u8>,
     /// Bytes that `partial` must hold before another look is worth while.
     needed: usize,
+    /// Whether the last record was large: the next may be, and what is read of it before that is known is copied.
+    large: bool,
     budget: Budget,
     reserved: usize,
     output: Vec<u8>,
@@ -79,6 +82,7 @@ impl Connection {
             limit,
             partial: Vec::new(),
             needed: 0,
+            large: false,
             budget,
             reserved: 0,
             output: Vec::new(),
@@ -105,47 +109,43 @@ impl Connection {
         if !self.reserve() {
             return Ok(Flow::Waiting);
         }
-        match self.partial.is_empty() {
+        match self.partial.is_empty() || self.reserved == 0 {
             true => self.receive_fresh(&mut scratch.0, &mut each),
-            false => self.receive_on(&mut scratch.0, &mut each),
+            false => self.receive_on(&mut each),
         }
     }
 
-    /// Nothing is kept from before: records lie in the scratch buffer.
+    /// Little or nothing is kept from before: records lie in the scratch buffer.
     fn receive_fresh(
         &mut self,
         scratch: &mut [u8],
         each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go,
     ) -> Result<Flow, Ended> {
+        let kept = self.partial.len();
         // Unless the largest record could be reserved, what one read may leave behind stays small: two halves that wait for
         // each other's room would wait for ever.
-        let room = if self.budget.left() > self.limit { scratch.len() } else { FREE };
-        let Some(read) = read(&mut self.socket, &mut scratch[..room])? else {
+        let room = if self.budget.left() > self.limit && !self.large { scratch.len() } else { kept + FREE };
+        scratch[..kept].copy_from_slice(&self.partial);
+        let Some(read) = read(&mut self.socket, &mut scratch[kept..room])? else {
             return Ok(Flow::Drained);
         };
-        let (used, needed) = split(&mut self.records, &scratch[..read], &mut self.output, each)?;
-        self.partial.extend_from_slice(&scratch[used..read]);
+        let (used, needed) = split(&mut self.records, &scratch[..kept + read], &mut self.output, each)?;
+        self.partial.clear();
+        self.partial.extend_from_slice(&scratch[used..kept + read]);
         self.needed = needed;
+        self.large = needed > FREE;
         self.settle();
-        Ok(if read == room || self.look_again() { Flow::More } else { Flow::Drained })
+        Ok(if kept + read == room || self.look_again() { Flow::More } else { Flow::Drained })
     }
 
-    /// A record has begun: read what is missing of it.
-    fn receive_on(
-        &mut self,
-        scratch: &mut [u8],
-        each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go,
-    ) -> Result<Flow, Ended> {
-        let missing = self.needed - self.partial.len();
-        let room = missing.min(scratch.len());
-        let Some(read) = read(&mut self.socket, &mut scratch[..room])? else {
+    /// A large record has begun: what is missing of it is read into its place.
+    fn receive_on(&mut self, each: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Go) -> Result<Flow, Ended> {
+        // The record's own size, and not twice as much.
+        self.partial.reserve_exact(self.needed - self.partial.len());
+        let room = self.partial.capacity() - self.partial.len();
+        let Some(read) = read_into(&self.socket, &mut self.partial)? else {
             return Ok(Flow::Drained);
         };
-        if self.partial.capacity() - self.partial.len() < read {
-            // The record's own size, and not twice as much.
-            self.partial.reserve_exact(if self.reserved > 0 { missing } else { read });
-        }
-        self.partial.extend_from_slice(&scratch[..read]);
         match self.partial.len() >= self.needed {
             true => self.split_kept(each)?,
             false => self.settle(),
@@ -204,6 +204,20 @@ impl Connection {
             self.output = buffers.take();
         }
         &mut self.output
+    }
+
+    /// Sends parts of one record, after what waits: what is large and need not wait is not copied. An error shows at the next flush.
+    pub fn put(&mut self, buffers: &mut Buffers, parts: &[&[u8]; 3]) {
+        let mut gone = 0;
+        if parts.iter().map(|part| part.len()).sum::<usize>() >= LARGE && self.flush(buffers).is_ok_and(|all| all) {
+            gone = self.socket.write_vectored(&parts.map(IoSlice::new)).unwrap_or(0);
+        }
+        let output = self.output(buffers);
+        for part in parts {
+            let sent = gone.min(part.len());
+            gone -= sent;
+            output.extend_from_slice(&part[sent..]);
+        }
     }
 
     /// Bytes that wait to be sent.
@@ -295,6 +309,21 @@ fn read(socket: &mut TcpStream, into: &mut [u8]) -> Result<Option<usize>, Ended>
     }
 }
 
+/// One read into what a buffer has room for; none if there is nothing now.
+fn read_into(socket: &TcpStream, buffer: &mut Vec<u8>) -> Result<Option<usize>, Ended> {
+    loop {
+        match recv(socket, spare_capacity(buffer), RecvFlags::empty()).map_err(io::Error::from) {
+            Ok((0, _)) => return Err(Ended::Closed),
+            Ok((read, _)) => return Ok(Some(read)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Ended::Failed(error)),
+        }
+    }
+}
+
+/// A record that is worth a write of its own.
+const LARGE: usize = 64 << 10;
 /// An unfinished record takes this much without a reservation.
 const FREE: usize = 16 << 10;
 /// Silence after which the other side is asked whether it is still there.

@@ -9,6 +9,7 @@ mod budget;
 mod buffers;
 mod client;
 mod connection;
+mod datagram;
 mod dial;
 mod replay;
 
@@ -17,5 +18,6 @@ pub use budget::{Budget, Purse};
 pub use buffers::{Buffers, Scratch};
 pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow, Go};
+pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
 pub use replay::{Known, Replays, Verdict};

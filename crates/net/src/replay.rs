@@ -1,18 +1,21 @@
 //! The duplicate request cache: a client that sends a call again, because the answer was lost or late, gets the first answer.
 //!
-//! A call is known by the client's address without its port (it reconnects), its xid, its procedure and a checksum of the whole
-//! record. Only calls that must not be executed twice are kept; the oldest leave first.
+//! A call is known by the client's address without its port (it reconnects), its xid, its procedure and a checksum of the record: of
+//! all of it, or of both ends where it carries data. The checksum is keyed and quick rather than strong: a client that finds a collision
+//! deceives itself alone. Only calls that must not be executed twice are kept; the oldest leave first.
 
+use foldhash::quality::RandomState;
 use midas_nfs::nfs3::Procedure;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Answers that may be asked for again.
 #[derive(Debug)]
 pub struct Replays<T> {
-    known: HashMap<Known, State<T>>,
+    known: HashMap<Known, State<T>, RandomState>,
     order: VecDeque<(Instant, Known)>,
     checksum: RandomState,
     bytes: usize,
@@ -50,7 +53,8 @@ pub enum Verdict<'a, T> {
 impl<T> Replays<T> {
     /// An empty cache.
     pub fn new() -> Self {
-        Self { known: HashMap::new(), order: VecDeque::new(), checksum: RandomState::new(), bytes: 0 }
+        let (known, order, checksum) = (HashMap::default(), VecDeque::new(), RandomState::default());
+        Self { known, order, checksum, bytes: 0 }
     }
 
     /// A call came in from `asker`.
@@ -63,18 +67,26 @@ impl<T> Replays<T> {
         record: &[u8],
         asker: T,
     ) -> Verdict<'_, T> {
-        let known = Known { client, xid, procedure, checksum: self.checksum.hash_one(record) };
+        let known = Known { client, xid, procedure, checksum: self.checksum(record) };
         self.expire(now);
-        if !self.known.contains_key(&known) {
-            self.make_room();
-            self.known.insert(known, State::Running(asker));
-            self.order.push_back((now, known));
-            return Verdict::New(known);
+        self.make_room();
+        match self.known.entry(known) {
+            Entry::Vacant(place) => {
+                place.insert(State::Running(asker));
+                self.order.push_back((now, known));
+                Verdict::New(known)
+            }
+            Entry::Occupied(place) => match place.into_mut() {
+                State::Done(results) => Verdict::Done(results),
+                State::Running(newest) => Verdict::Joined(std::mem::replace(newest, asker)),
+            },
         }
-        match self.known.get_mut(&known) {
-            Some(State::Done(results)) => Verdict::Done(results),
-            Some(State::Running(newest)) => Verdict::Joined(std::mem::replace(newest, asker)),
-            None => Verdict::New(known),
+    }
+
+    fn checksum(&self, record: &[u8]) -> u64 {
+        match record.len() > 2 * END {
+            true => self.checksum.hash_one((record.len(), &record[..END], &record[record.len() - END..])),
+            false => self.checksum.hash_one(record),
         }
     }
 
@@ -146,6 +158,8 @@ impl<T> Default for Replays<T> {
 /// Answers that are kept, and their bytes.
 const CALLS_MOST: usize = 16_384;
 const BYTES_MOST: usize = 8 << 20;
+/// What is looked at of either end of a large record: more than the longest names.
+const END: usize = 2 << 10;
 /// For how long an answer is kept.
 const KEPT: Duration = Duration::from_secs(120);
 
@@ -176,6 +190,19 @@ mod tests {
         assert!(matches!(replays.begin(now, other, 1, Procedure::Create, b"call", ()), Verdict::New(_)));
         assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Mkdir, b"call", ()), Verdict::New(_)));
         assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Create, b"cell", ()), Verdict::New(_)));
+    }
+
+    #[test]
+    fn large_records_are_told_apart_by_their_ends_and_their_length() {
+        let (now, mut replays) = (Instant::now(), Replays::new());
+        let large = vec![7; 100 * END];
+        let (mut first, mut last) = (large.clone(), large.clone());
+        first[END - 1] = 8;
+        last[99 * END] = 8;
+        for record in [&large[..], &large[1..], &first, &last] {
+            assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Write, record, ()), Verdict::New(_)));
+        }
+        assert_eq!(replays.begin(now, CLIENT, 1, Procedure::Write, &large, ()), Verdict::Joined(()));
     }
 
     #[test]

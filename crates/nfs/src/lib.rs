@@ -11,6 +11,7 @@ extern crate std;
 
 pub mod mount;
 pub mod nfs3;
+pub mod nlm;
 pub mod portmap;
 pub mod record;
 pub mod rpc;

@@ -81,14 +81,14 @@ impl<'a> Call<'a> {
             Self::Null => {}
             Self::Change => put::bool(out, false),
             Self::Getport { program, version, protocol } => {
-                let found = find(known, *program, *version, false).filter(|_| *protocol == IPPROTO_TCP);
+                let here = || at(known, local, own(local)).filter(|_| *protocol == IPPROTO_TCP);
+                let found = find(here, *program, *version, false);
                 put::u32(out, found.map_or(0, |mapping| mapping.address.port().into()));
             }
             Self::Getaddr { program, version, netid, exact } => {
-                let found =
-                    find(known, *program, *version, *exact).filter(|_| matches!(*netid, b"" | b"tcp" | b"tcp6"));
-                let address = found.map(|mapping| universal(reachable(mapping.address, local)));
-                put::opaque(out, address.unwrap_or_default().as_bytes());
+                let wanted = if netid.is_empty() { own(local) } else { netid };
+                let found = find(|| at(known, local, wanted), *program, *version, *exact);
+                put::opaque(out, found.map(|mapping| universal(mapping.address)).unwrap_or_default().as_bytes());
             }
             Self::Dump => dump(out, version, known, local),
             Self::Gettime => put::u32(out, unix_seconds),
@@ -106,10 +106,26 @@ fn getaddr<'a>(from: &mut Reader<'a>, exact: bool) -> Result<Call<'a>, Malformed
     Ok(Call::Getaddr { program, version, netid, exact })
 }
 
+/// What can be reached over one transport, under the address that the client would use.
+fn at<'k>(known: &'k [Mapping], local: IpAddr, wanted: &'k [u8]) -> impl Iterator<Item = Mapping> + 'k {
+    let here = move |mapping: &Mapping| Mapping { address: reachable(mapping.address, local), ..*mapping };
+    known.iter().map(here).filter(move |mapping| netid(mapping.address) == wanted)
+}
+
+/// The transport of a question that came in at this address.
+fn own(local: IpAddr) -> &'static [u8] {
+    netid(SocketAddr::new(local.to_canonical(), 0))
+}
+
 /// The mapping of that version; another version's where the question allows it, as rpcbind does: the program itself says
 /// PROG_MISMATCH then, which is a better answer than "not there".
-fn find(known: &[Mapping], program: u32, version: u32, exact: bool) -> Option<&Mapping> {
-    let of_program = || known.iter().filter(|mapping| mapping.program == program);
+fn find<I: Iterator<Item = Mapping>>(
+    known: impl Fn() -> I,
+    program: u32,
+    version: u32,
+    exact: bool,
+) -> Option<Mapping> {
+    let of_program = || known().filter(|mapping| mapping.program == program);
     of_program().find(|mapping| mapping.version == version).or_else(|| of_program().next().filter(|_| !exact))
 }
 
@@ -139,10 +155,12 @@ fn netid(address: SocketAddr) -> &'static [u8] {
 }
 
 /// Where the client can reach what listens there. An IPv4 client of a socket for both families came in at a mapped address,
-/// which it could not read itself.
+/// which it could not read itself; a socket for all IPv4 addresses has no address for an IPv6 client.
 fn reachable(address: SocketAddr, local: IpAddr) -> SocketAddr {
-    let ip = if address.ip().is_unspecified() { local } else { address.ip() };
-    SocketAddr::new(ip.to_canonical(), address.port())
+    let local = local.to_canonical();
+    let all = address.ip().is_unspecified() && (address.is_ipv6() || local.is_ipv4());
+    let ip = if all { local } else { address.ip().to_canonical() };
+    SocketAddr::new(ip, address.port())
 }
 
 /// RFC 5665: the address, then the port's two bytes in decimal.

@@ -402,6 +402,14 @@ fn k_getaddr_tells_the_universal_address_that_the_client_can_reach() {
         (any6, mapped, "tcp", "10.0.0.9.8.1"),
         (any4, v4, "udp", ""),
         (any4, v4, "udp6", ""),
+        (any4, v4, "tcp6", ""),
+        (any4, v6, "tcp6", ""),
+        (any4, v6, "tcp", "0.0.0.0.8.1"),
+        (any6, v6, "", "fe80::1.8.1"),
+        (any6, mapped, "", "10.0.0.9.8.1"),
+        (any6, mapped, "tcp6", ""),
+        (at(Ipv6Addr::LOCALHOST, 2049), v6, "tcp6", "::1.8.1"),
+        (at(Ipv6Addr::LOCALHOST, 2049), v4, "tcp", ""),
     ] {
         let known = [Mapping { program: NFS, version: 3, address: listens }];
         let args = getaddr(NFS, 3, netid);
@@ -410,6 +418,20 @@ fn k_getaddr_tells_the_universal_address_that_the_client_can_reach() {
             let told = bytes(|out| call.answer(out, version, &known, local, 0));
             assert_eq!(Reader::new(&told).opaque(64), Ok(expected.as_bytes()), "{listens} from {local} by {netid}");
         }
+    }
+}
+
+#[test]
+fn k_of_listeners_of_both_families_each_client_is_told_its_own() {
+    let known = [at(Ipv6Addr::LOCALHOST, 2049), at(Ipv4Addr::LOCALHOST, 2050)];
+    let known = known.map(|address| Mapping { program: NFS, version: 3, address });
+    for (local, port, address) in [("127.0.0.1", 2050, "127.0.0.1.8.2"), ("::1", 2049, "::1.8.1")] {
+        let local: IpAddr = local.parse().expect("an address");
+        let getport = portmap::Call::Getport { program: NFS, version: 3, protocol: TCP };
+        assert_eq!(bytes(|out| getport.answer(out, 2, &known, local, 0)), words(&[port]));
+        let getaddr = portmap::Call::Getaddr { program: NFS, version: 3, netid: b"", exact: true };
+        let told = bytes(|out| getaddr.answer(out, 4, &known, local, 0));
+        assert_eq!(Reader::new(&told).opaque(64), Ok(address.as_bytes()));
     }
 }
 

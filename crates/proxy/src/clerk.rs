@@ -6,22 +6,24 @@ use crate::event::{Asker, Mail, Mailbox, Shared};
 use crate::log;
 use crate::mountd::Below;
 use crate::pool::Pool;
+use crate::realm::Realm;
 use crate::verify::{self, Doubt, Verdict};
 use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
+use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 /// Something to find out.
 pub(crate) enum Job {
     /// A directory to mount.
     Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
-    /// Whose a handle is; for this loop.
-    Whose { handle: Vec<u8>, event_loop: usize },
+    /// Something that a call must wait for; for this loop.
+    Sort { unknown: Unknown, event_loop: usize },
     /// Whether a call was executed; for this loop.
     Verify { doubt: Doubt, event_loop: usize, about: About },
 }
@@ -33,6 +35,25 @@ pub(crate) enum About {
     Recalled(usize),
     /// One that waits on a link for its server, by its xid.
     Waiting { link: usize, xid: u32 },
+}
+
+/// What must be known before a call can be taken.
+#[derive(Clone, Debug)]
+pub(crate) enum Unknown {
+    /// Whose a handle is.
+    Owner(Vec<u8>),
+    /// Which object a name leads to, as this user sees it (see `fencing`).
+    Target { realm: usize, dir: Vec<u8>, name: Vec<u8>, caller: Caller },
+}
+
+impl Unknown {
+    /// Two with the same key are one.
+    pub(crate) fn key(&self) -> Key {
+        match self {
+            Self::Owner(handle) => Key::of(handle),
+            Self::Target { dir, name, .. } => Key::of(dir).named(name),
+        }
+    }
 }
 
 /// How jobs are given to the clerks.
@@ -77,12 +98,9 @@ impl Job {
             Self::Find { below, client, xid, asker } => {
                 (asker.event_loop, Mail::Answer(asker, below.find(shared, client, xid)))
             }
-            Self::Whose { handle, event_loop } => {
-                let owner = whose(shared, &handle);
-                if let Found::Of(owner) = owner {
-                    shared.whose.learn(Key::of(&handle), owner);
-                }
-                (event_loop, Mail::Sorted { handle: Key::of(&handle), stale: matches!(owner, Found::Nowhere) })
+            Self::Sort { unknown, event_loop } => {
+                let stale = sort(shared, &unknown);
+                (event_loop, Mail::Sorted { key: unknown.key(), stale })
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
@@ -100,6 +118,37 @@ impl Job {
     }
 }
 
+/// Finds out; whether there is no such object anywhere.
+fn sort(shared: &Shared, unknown: &Unknown) -> bool {
+    match unknown {
+        Unknown::Owner(handle) => {
+            let owner = whose(shared, handle);
+            if let Found::Of(owner) = owner {
+                shared.whose.learn(Key::of(handle), owner);
+            }
+            matches!(owner, Found::Nowhere)
+        }
+        Unknown::Target { realm, dir, name, caller } => {
+            let export = &shared.exports[*realm];
+            let object = target(export, dir, name, caller);
+            export.learn_target(Key::of(dir), name, object);
+            false
+        }
+    }
+}
+
+/// Asks the server that knows a directory's names.
+fn target(export: &Realm, dir: &[u8], name: &[u8], caller: &Caller) -> Option<Key> {
+    let pool = &export.pool;
+    let server = export.knows_names(Instant::now(), Key::of(dir))?;
+    let what = DirOp { dir: FileHandle::new(dir)?, name };
+    let mut nfs = Client::connect(pool.server(server).address, caller, duration(pool.config.probe_timeout)).ok()?;
+    match nfs.nfs(&Call::Lookup { what }).ok()? {
+        Reply::Lookup(Ok(found)) => Some(Key::of(found.object.bytes())),
+        _ => None,
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
     Of(Owner),
@@ -111,7 +160,7 @@ pub(crate) enum Found {
 
 /// Whose a handle is: as it is known, or as one server of every pool says of the handle's file system.
 pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
-    if let Some(owner) = shared.whose.of(Key::of(handle)) {
+    if let Some(owner) = shared.whose.of(handle) {
         return Found::Of(owner);
     }
     let mut found = Found::Nowhere;
@@ -127,7 +176,7 @@ pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
 
 fn owner(shared: &Shared, pool: usize, fsid: u64) -> Owner {
     let of_pool = || shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, &shared.pools[pool]));
-    let has = |export: &&crate::realm::Realm| export.agreed().as_ref().as_ref().is_some_and(|it| it.fsid == fsid);
+    let has = |export: &&Realm| export.agreed().as_ref().as_ref().is_some_and(|it| it.fsid == fsid);
     let mut with = of_pool().filter(has);
     match (with.next(), with.next(), of_pool().count()) {
         (Some(one), None, _) => Owner::Export(one.number),

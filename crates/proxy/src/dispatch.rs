@@ -1,5 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
+use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
 use crate::counters::{Duplicate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
@@ -9,11 +10,10 @@ use crate::realm::Realm;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
-use midas_core::key::Key;
-use midas_net::{Known, Verdict};
+use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
-use midas_nfs::{mount, portmap, record};
+use midas_nfs::{mount, nlm, portmap, record};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,8 +36,8 @@ pub(crate) enum Taken {
     Forward(Forward, Option<Vec<u8>>),
     /// A directory to mount must be found first: its answer comes from elsewhere.
     Find(Below, u32),
-    /// Nobody here has seen this handle: it must be found out which export it belongs to.
-    Unsorted(Vec<u8>),
+    /// Something must be found out first.
+    Unsorted(Unknown),
 }
 
 /// A call that goes to a server.
@@ -86,13 +86,13 @@ fn call(
     let begin = record::begin(out);
     match call.program {
         mount::PROGRAM => {
-            let client = origin.client.ip().to_canonical();
-            if let Some(below) = shared.mountd.mount(shared, client, call, out)? {
+            if let Some(below) = shared.mountd.mount(shared, origin.client, call, out)? {
                 out.truncate(begin);
                 return Ok(Taken::Find(below, call.xid));
             }
         }
         portmap::PROGRAM => shared.mountd.portmap(origin.local, call, out)?,
+        nlm::PROGRAM => nlm::answer(call, out)?,
         _ => return Err(Refusal::ProgUnavail),
     }
     record::end(out, begin);
@@ -120,7 +120,7 @@ fn nfs(
     };
     let owner = match owner(shared, handle, second) {
         Ok(owner) => owner,
-        Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(handle.bytes().to_vec())),
+        Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(Unknown::Owner(handle.bytes().to_vec()))),
         Err(Unowned::Different) => {
             tally.answered(procedure, Some(Nfsstat3::XDEV));
             answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::XDEV).encode(out));
@@ -135,6 +135,11 @@ fn nfs(
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         return Ok(Taken::Done);
     }
+    if let Some(what) = shared.exports[rules.realm].unknown_target(&arguments) {
+        let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
+        return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
+    }
+    let meaning = meaning.of_client(origin.client.ip().to_canonical());
     let known = match procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         true => None,
         false => {
@@ -158,6 +163,14 @@ fn nfs(
     let cost = COPIES * record.len() + answer_size(&arguments);
     let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
     Ok(Taken::Forward(forward, squashed))
+}
+
+/// On whose behalf something is found out for a call.
+fn caller(credential: &Credential<'_>) -> Caller {
+    match credential {
+        Credential::Sys(sys) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
+        Credential::None => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
+    }
 }
 
 /// How large an answer may be.
@@ -197,7 +210,7 @@ enum Unowned<'a> {
 }
 
 fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<'a>>) -> Result<Owner, Unowned<'a>> {
-    let of = |handle: FileHandle<'a>| shared.whose.of(Key::of(handle.bytes())).ok_or(Unowned::Unknown(handle));
+    let of = |handle: FileHandle<'a>| shared.whose.of(handle.bytes()).ok_or(Unowned::Unknown(handle));
     let owner = of(handle)?;
     match second.map(of).transpose()? {
         Some(other) if other != owner => Err(Unowned::Different),
@@ -231,7 +244,8 @@ impl Rules {
     }
 
     fn permit(&self, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
-        self.all().try_for_each(|export| permitted(export, client, meaning))
+        permitted(&self.first, client, meaning)?;
+        self.others.iter().try_for_each(|export| permitted(export, client, meaning))
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.
@@ -257,10 +271,11 @@ fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) ->
     let root = export.squash == Squash::Root;
     let uid = if all || root && sys.uid == 0 { anonymous.uid } else { sys.uid };
     let gid_of = |gid: u32| if all || root && gid == 0 { anonymous.gid } else { gid };
-    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
-    if (uid, gid_of(sys.gid), gids.as_slice()) == (sys.uid, sys.gid, sys.gids()) {
+    let groups_stay = if all { sys.gids().is_empty() } else { sys.gids().iter().all(|gid| gid_of(*gid) == *gid) };
+    if groups_stay && (uid, gid_of(sys.gid)) == (sys.uid, sys.gid) {
         return None;
     }
+    let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
     let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids)
         .expect("as many groups and as long a name as it came with");
     let mut body = Vec::new();
@@ -283,5 +298,6 @@ const COPIES: usize = 2;
 /// An answer without data; and the most data that a server sends, whatever it is asked for.
 const ANSWER: usize = 512;
 const ANSWER_MOST: u32 = 4 << 20;
+const NOBODY: u32 = 65534;
 /// Ports below this one only root may use.
-const RESERVED_END: u16 = 1024;
+pub(crate) const RESERVED_END: u16 = 1024;

@@ -1,7 +1,7 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
-use crate::clerk::{About, Desk, Job};
+use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
@@ -88,8 +88,8 @@ pub(crate) enum Mail {
     Answer(Asker, Vec<u8>),
     /// A client of this loop waits for one answer less.
     Displaced(Asker),
-    /// It was found out whose this handle is; or that it is nobody's.
-    Sorted { handle: Key, stale: bool },
+    /// It was found out what calls waited for; or that there is no such object.
+    Sorted { key: Key, stale: bool },
     /// It was found out whether a call was executed.
     Verified { about: About, verdict: Verdict },
 }
@@ -127,7 +127,7 @@ pub(crate) struct Loop {
     pub(crate) links: Vec<Link>,
     /// Calls that no server may serve now, or that no link has a place for.
     pub(crate) held: VecDeque<Box<Held>>,
-    /// Calls on handles that nobody here has seen.
+    /// Calls of which something must be found out first.
     unsorted: Vec<Unsorted>,
     /// Calls that were perhaps executed, while that is found out.
     pub(crate) doubted: Slab<Box<Held>>,
@@ -137,6 +137,8 @@ pub(crate) struct Loop {
     large: Budget,
     pub(crate) purse: Purse,
     ready: Vec<Asker>,
+    /// The room of the last batch's `ready`.
+    spare: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
     now: Instant,
@@ -174,7 +176,7 @@ impl Client {
 
 struct Unsorted {
     asker: Asker,
-    handle: Vec<u8>,
+    unknown: Unknown,
     record: Vec<u8>,
 }
 
@@ -207,6 +209,7 @@ impl Loop {
             large,
             purse,
             ready: Vec::new(),
+            spare: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
             now: Instant::now(),
@@ -219,8 +222,9 @@ impl Loop {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
+        let mut looks = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -235,12 +239,19 @@ impl Loop {
                 }
             }
             self.serve(now);
-            self.flush_links(now);
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
             }
+            // What came meanwhile joins the batch: writes are what costs. Servers first: they have work to do.
+            looks += 1;
+            if events.is_empty() || looks > LOOKS {
+                looks = 0;
+                self.flush_links(now);
+                self.flush_touched();
+            }
         }
+        self.flush_touched();
         Ok(())
     }
 
@@ -255,7 +266,7 @@ impl Loop {
                 }
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
-                Mail::Sorted { handle, stale } => self.sorted(now, handle, stale),
+                Mail::Sorted { key, stale } => self.sorted(now, key, stale),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -299,9 +310,11 @@ impl Loop {
         }
         client.read_closed |= event.is_read_closed();
         if event.is_writable() && client.connection.unsent() > 0 {
-            self.flush(slot);
+            self.touched.push(slot);
         }
-        self.enqueue(slot);
+        if event.is_readable() || event.is_read_closed() {
+            self.enqueue(slot);
+        }
     }
 
     fn enqueue(&mut self, slot: usize) {
@@ -337,7 +350,8 @@ impl Loop {
 
     /// Every client that has something gets one read; its calls go to their links.
     fn serve(&mut self, now: Instant) {
-        for asker in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare));
+        for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
             if self.over(&self.clients[slot]) {
@@ -361,8 +375,9 @@ impl Loop {
                     continue;
                 }
             }
-            self.flush(slot);
+            self.touched.push(slot);
         }
+        self.spare = ready;
     }
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
@@ -381,10 +396,10 @@ impl Loop {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
                 Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
-                Taken::Unsorted(handle) => {
+                Taken::Unsorted(unknown) => {
                     // If there are too many to ask for, the next tick asks.
-                    let _later = desk.give(Job::Whose { handle: handle.clone(), event_loop: *number });
-                    unsorted.push(Unsorted { asker: origin.asker, handle, record: record.to_vec() });
+                    let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                    unsorted.push(Unsorted { asker: origin.asker, unknown, record: record.to_vec() });
                 }
                 Taken::Forward(forward, squashed) => {
                     let record = squashed.as_deref().unwrap_or(record);
@@ -397,19 +412,18 @@ impl Loop {
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
-        let (others, number) = (others.clone(), *number);
         for asker in displaced {
-            match asker.event_loop == number {
+            match asker.event_loop == self.number {
                 true => self.waited(asker),
-                false => others[asker.event_loop].send(Mail::Displaced(asker)),
+                false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
             }
         }
         flow
     }
 
-    /// Calls on this handle can be taken now, or answered that there is no such object.
-    fn sorted(&mut self, now: Instant, handle: Key, stale: bool) {
-        let known = |call: &mut Unsorted| Key::of(&call.handle) == handle;
+    /// Calls that waited for this can be taken now, or answered that there is no such object.
+    fn sorted(&mut self, now: Instant, key: Key, stale: bool) {
+        let known = |call: &mut Unsorted| call.unknown.key() == key;
         let calls: Vec<Unsorted> = self.unsorted.extract_if(.., known).collect();
         for call in calls {
             self.take_sorted(now, call, stale);
@@ -418,7 +432,7 @@ impl Loop {
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, number, purse, .. } = self;
+        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         let out = connection.output(buffers);
         let taken = match stale {
@@ -426,7 +440,11 @@ impl Loop {
             false => dispatch::take(now, shared, origin, &call.record, out),
         };
         match taken {
-            Taken::Unsorted(handle) => unsorted.push(Unsorted { handle, ..call }),
+            Taken::Unsorted(unknown) => {
+                // A name may have to be found for a call after another one, or after whose it is.
+                let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                unsorted.push(Unsorted { unknown, ..call });
+            }
             Taken::Forward(forward, squashed) => {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
@@ -441,10 +459,10 @@ impl Loop {
     fn ask_again(&mut self) {
         let mut asked: Vec<Key> = Vec::new();
         for call in &self.unsorted {
-            let key = Key::of(&call.handle);
+            let key = call.unknown.key();
             if !asked.contains(&key) && asked.len() < ASKED_MOST {
                 asked.push(key);
-                let _later = self.desk.give(Job::Whose { handle: call.handle.clone(), event_loop: self.number });
+                let _later = self.desk.give(Job::Sort { unknown: call.unknown.clone(), event_loop: self.number });
             }
         }
     }
@@ -491,7 +509,8 @@ impl Loop {
         // One that is paused waits for us.
         let holds =
             |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > STALL;
+        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
+        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
         let slots: Vec<usize> =
             self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -502,7 +521,6 @@ impl Loop {
     fn tick(&mut self, now: Instant) {
         self.tend_links(now);
         self.send_held(now);
-        self.flush_links(now);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
         }
@@ -527,14 +545,15 @@ impl Loop {
         Relay { shared, clients, buffers, others, number: *number, touched, purse }
     }
 
-    /// Sends what was relayed to clients.
+    /// Sends what a batch has for clients.
     pub(crate) fn flush_touched(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
+        for slot in touched.drain(..) {
             self.flush(slot);
         }
+        self.touched = touched;
     }
 
     pub(crate) fn end(&mut self, slot: usize) {
@@ -572,12 +591,16 @@ pub(crate) const WAKER: Token = Token(0);
 const FIRST_LINK: usize = 1;
 const FIRST_CLIENT: usize = 1 << 16;
 const EVENTS: usize = 1024;
+/// How often a batch looks for more before it is sent.
+const LOOKS: u32 = 3;
 /// Reconnects, timeouts and held calls are looked at this often.
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long; looked for every so many ticks.
+/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
+/// again. Looked for every so many ticks.
 const STALL: Duration = Duration::from_secs(60);
+const STALL_SCARCE: Duration = Duration::from_secs(5);
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;

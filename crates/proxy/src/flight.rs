@@ -1,46 +1,57 @@
 //! Calls that are under way on one link, by the xid that we gave them.
 //!
-//! A reply finds its call without a map: the low bits of the xid are a place, the high bits tell who has it now, so that a
-//! late reply to a call that was given up is recognised and dropped. Places are used in turn and begin with a random
-//! generation: a server that remembers answers by xid must not take a new call for an old one. Places keep their buffers: a
-//! call that is forwarded allocates nothing once the proxy has warmed up.
+//! A reply finds its call without a map: xids are given in turn, and the low bits of one are its place in a ring that says where
+//! the call is kept. An xid comes again after four thousand million calls, and begins at a random one: a server that remembers answers
+//! by xid must not take a new call for an old one, and a late reply to a call that was given up finds nothing. Calls are kept where the last
+//! ones were, with their buffers: what is forwarded allocates nothing once the proxy has warmed up, and touches memory that is warm.
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// Places for calls under way.
+/// Calls under way.
 #[derive(Debug)]
 pub(crate) struct Flights<T> {
+    ring: Vec<Entry>,
     places: Vec<Place<T>>,
-    free: VecDeque<u32>,
+    free: Vec<u32>,
     count: usize,
-    first: u32,
+    next: u32,
+}
+
+/// Who has this place in the ring.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    xid: u32,
+    place: u32,
 }
 
 #[derive(Debug)]
 struct Place<T> {
-    generation: u32,
     what: Option<T>,
     record: Vec<u8>,
 }
 
 impl<T> Flights<T> {
     pub(crate) fn new() -> Self {
-        let first = RandomState::new().hash_one(0_u8) as u32 & GENERATION_MASK;
-        Self { places: Vec::new(), free: VecDeque::new(), count: 0, first }
+        let next = RandomState::new().hash_one(0_u8) as u32;
+        Self { ring: vec![Entry::FREE; RING_LEAST], places: Vec::new(), free: Vec::new(), count: 0, next }
     }
 
     /// Takes a call with its record, whose first word becomes the new xid. There must be a place: see [`Flights::full`].
     pub(crate) fn insert(&mut self, what: T, record: &[u8]) -> u32 {
         assert!(!self.full(), "the owner looks before it inserts");
-        let used = if self.places.len() >= PLACES_LEAST { self.free.pop_front() } else { None };
-        let index = used.unwrap_or_else(|| {
-            self.places.push(Place { generation: self.first, what: None, record: Vec::new() });
+        if self.count * 2 >= self.ring.len() {
+            self.widen();
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { what: None, record: Vec::new() });
             self.places.len() as u32 - 1
         });
-        let place = &mut self.places[index as usize];
-        let xid = place.generation << PLACE_BITS | index;
+        let xid = self.next_xid();
+        let at = self.at(xid);
+        self.ring[at] = Entry { xid, place };
+        let place = &mut self.places[place as usize];
         place.record.clear();
+        place.record.reserve(record.len());
         place.record.extend_from_slice(&xid.to_be_bytes());
         place.record.extend_from_slice(record.get(4..).unwrap_or_default());
         place.what = Some(what);
@@ -48,53 +59,75 @@ impl<T> Flights<T> {
         xid
     }
 
+    /// The next xid whose place in the ring is free: at least half of them are.
+    fn next_xid(&mut self) -> u32 {
+        loop {
+            let xid = self.next;
+            self.next = self.next.wrapping_add(1);
+            if self.ring[self.at(xid)].place == FREE {
+                return xid;
+            }
+        }
+    }
+
+    /// Xids with different places in a ring have different ones in a wider ring.
+    fn widen(&mut self) {
+        let wider = vec![Entry::FREE; self.ring.len() * 2];
+        for entry in std::mem::replace(&mut self.ring, wider).into_iter().filter(|entry| entry.place != FREE) {
+            let at = self.at(entry.xid);
+            self.ring[at] = entry;
+        }
+    }
+
+    fn at(&self, xid: u32) -> usize {
+        xid as usize & (self.ring.len() - 1)
+    }
+
+    fn find(&self, xid: u32) -> Option<usize> {
+        let entry = self.ring[self.at(xid)];
+        (entry.xid == xid && entry.place != FREE).then_some(entry.place as usize)
+    }
+
     /// Whether every place is taken.
     pub(crate) const fn full(&self) -> bool {
-        self.count >= PLACES_MOST
+        self.count >= CALLS_MOST
     }
 
     /// The call of this xid, with its record as it was sent.
     pub(crate) fn get_mut(&mut self, xid: u32) -> Option<(&mut T, &[u8])> {
-        let place = self.places.get_mut((xid & PLACE_MASK) as usize)?;
-        let what = place.what.as_mut().filter(|_| place.generation == xid >> PLACE_BITS)?;
-        Some((what, &place.record))
+        let place = self.find(xid)?;
+        let Place { what, record } = &mut self.places[place];
+        Some((what.as_mut()?, record))
     }
 
     /// Ends the call of this xid; none if it was given up or never was.
     pub(crate) fn remove(&mut self, xid: u32) -> Option<T> {
-        self.take(xid, |record| {
-            // One large WRITE must not keep its memory in a free place.
-            if record.capacity() > RECORD_KEPT {
-                *record = Vec::new();
-            }
-        })
-        .map(|(what, ())| what)
+        let place = self.release(xid)?;
+        // One large WRITE must not keep its memory in a free place.
+        if place.record.capacity() > RECORD_KEPT {
+            place.record = Vec::new();
+        }
+        place.what.take()
     }
 
     /// Ends the call of this xid and gives its record back.
     pub(crate) fn remove_with(&mut self, xid: u32) -> Option<(T, Vec<u8>)> {
-        self.take(xid, std::mem::take)
+        let place = self.release(xid)?;
+        Some((place.what.take()?, std::mem::take(&mut place.record)))
     }
 
-    fn take<R>(&mut self, xid: u32, record: impl FnOnce(&mut Vec<u8>) -> R) -> Option<(T, R)> {
-        let index = xid & PLACE_MASK;
-        let place = self.places.get_mut(index as usize)?;
-        if place.generation != xid >> PLACE_BITS {
-            return None;
-        }
-        let what = place.what.take()?;
-        place.generation = (place.generation + 1) & GENERATION_MASK;
-        self.free.push_back(index);
+    fn release(&mut self, xid: u32) -> Option<&mut Place<T>> {
+        let place = self.find(xid)?;
+        let at = self.at(xid);
+        self.ring[at] = Entry::FREE;
+        self.free.push(place as u32);
         self.count -= 1;
-        Some((what, record(&mut place.record)))
+        self.places.get_mut(place)
     }
 
     /// The xids of all calls under way.
     pub(crate) fn xids(&self) -> impl Iterator<Item = u32> + '_ {
-        let taken = |(index, place): (usize, &Place<T>)| {
-            place.what.as_ref().map(|_| place.generation << PLACE_BITS | index as u32)
-        };
-        self.places.iter().enumerate().filter_map(taken)
+        self.ring.iter().filter(|entry| entry.place != FREE).map(|entry| entry.xid)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -102,30 +135,58 @@ impl<T> Flights<T> {
     }
 }
 
+impl Entry {
+    const FREE: Self = Self { xid: 0, place: FREE };
+}
+
+/// No place.
+const FREE: u32 = u32::MAX;
 /// Calls under way on one link.
-const PLACE_BITS: u32 = 16;
-const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
-const PLACES_MOST: usize = 1 << PLACE_BITS;
-/// As many places are used in turn even if few would do: an xid comes again after 67 million calls at the earliest.
-const PLACES_LEAST: usize = 1024;
-const GENERATION_MASK: u32 = u32::MAX >> PLACE_BITS;
+const CALLS_MOST: usize = 1 << 16;
+/// The ring of a link with few calls; a power of two.
+const RING_LEAST: usize = 1024;
 /// What a free place keeps of its buffer.
 const RECORD_KEPT: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn xids_do_not_come_again_soon_however_few_calls_are_under_way() {
         let mut flights = Flights::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for _ in 0..100_000 {
             let xid = flights.insert((), b"xid0");
             assert!(seen.insert(xid));
             flights.remove(xid);
         }
-        assert_eq!(flights.places.len(), PLACES_LEAST);
+        assert_eq!((flights.places.len(), flights.ring.len()), (1, RING_LEAST));
+    }
+
+    #[test]
+    fn a_call_that_stays_keeps_its_xid_while_others_pass_and_the_ring_grows() {
+        let mut flights = Flights::new();
+        flights.next = u32::MAX - 700;
+        let stays = flights.insert(0, b"xid0 stays");
+        let mut others = Vec::new();
+        for number in 1..CALLS_MOST {
+            others.push((flights.insert(number, b"xid0"), number));
+            if number % 3 == 0 {
+                let (xid, number) = others.swap_remove(number % others.len());
+                assert_eq!(flights.remove(xid), Some(number));
+            }
+        }
+        while !flights.full() {
+            others.push((flights.insert(7, b"xid0"), 7));
+        }
+        assert_eq!(flights.xids().collect::<HashSet<_>>().len(), CALLS_MOST);
+        assert_eq!(flights.get_mut(stays).map(|(_, record)| record[4..].to_vec()), Some(b" stays".to_vec()));
+        for (xid, number) in others {
+            assert_eq!(flights.remove(xid), Some(number));
+        }
+        assert_eq!((flights.remove_with(stays).map(|(what, _)| what), flights.len()), (Some(0), 0));
     }
 
     #[test]

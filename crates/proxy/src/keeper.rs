@@ -5,9 +5,11 @@
 
 use crate::agreed::Agreed;
 use crate::clock::duration;
+use crate::cookies;
 use crate::event::Shared;
-use crate::pool::Pool;
+use crate::pool::{Pool, lock};
 use crate::realm::Realm;
+use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
@@ -48,7 +50,7 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
         // As long as others must be heard it is asked again soon.
         let undecided = matches!(found, Ok(Standing::Undecided));
         let wait = if undecided { STEP } else { interval };
-        judge(pool, server, found, fresh);
+        admit(pool, server, found, (client.as_ref(), fresh));
         fresh &= undecided;
         if !pause(shared, wait.saturating_sub(asked.elapsed())) {
             return;
@@ -63,6 +65,18 @@ enum Standing {
     Foreign(String),
     /// Others must be heard first.
     Undecided,
+}
+
+/// Takes what was found to heart. Before a server takes calls it is asked whether listings may go on there.
+fn admit(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, (known, fresh): (Option<&Known>, bool)) {
+    let closed = matches!(pool.servers.health(server), Health::Down | Health::Quarantined);
+    let (true, Ok(Standing::Belongs), Some((_, seen))) = (closed, &found, known) else {
+        return judge(pool, server, found, fresh);
+    };
+    let _one = lock(&pool.admission);
+    let roots: Vec<Vec<u8>> = seen.iter().map(|(_, seen)| seen.root.clone()).collect();
+    cookies::ask(pool, server, &roots);
+    judge(pool, server, found, fresh);
 }
 
 /// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.

@@ -7,16 +7,21 @@
 pub mod api;
 pub mod config;
 pub mod log;
+pub mod survey;
 
 mod admin;
 mod agreed;
 mod clerk;
 mod clock;
+mod cookies;
 mod counters;
+mod datagram;
 mod dispatch;
 mod drain;
 mod event;
+mod fencing;
 mod flight;
+mod generations;
 mod keeper;
 mod link;
 mod mountd;

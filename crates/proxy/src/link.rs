@@ -192,14 +192,9 @@ impl Link {
     pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
             flight.left = true;
-            put(connection.output(buffers), call);
+            connection.put(buffers, &[&record::mark(call.len()), call, &[]]);
         }
     }
-}
-
-fn put(out: &mut Vec<u8>, call: &[u8]) {
-    out.extend_from_slice(&record::mark(call.len()));
-    out.extend_from_slice(call);
 }
 
 /// A connection that is not there after so long will not come.

@@ -2,6 +2,7 @@
 
 use crate::clock::duration;
 use crate::config::Export;
+use crate::dispatch::RESERVED_END;
 use crate::event::Shared;
 use crate::log;
 use crate::pool::Pool;
@@ -15,7 +16,7 @@ use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::record;
 use midas_nfs::rpc::{self, Refusal, flavor};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,10 +35,11 @@ impl Mountd {
     pub(crate) fn mount(
         &self,
         shared: &Shared,
-        client: IpAddr,
+        asker: SocketAddr,
         call: &rpc::Call<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Below>, Refusal> {
+        let client = asker.ip().to_canonical();
         if !matches!(call.version, mount::VERSION_OLD | mount::VERSION) {
             return Err(Refusal::ProgMismatch { low: mount::VERSION_OLD, high: mount::VERSION });
         }
@@ -47,7 +49,7 @@ impl Mountd {
         rpc::Reply::accept(out, call.xid);
         match question {
             mount::Call::Null => {}
-            mount::Call::Mnt(path) => match root(shared, client, path) {
+            mount::Call::Mnt(path) => match root(shared, asker, path) {
                 Ok((_, root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
                 Ok((realm, root, names)) => return Ok(Some(Below { realm, root, names, path: path.to_vec() })),
                 Err(stat) => {
@@ -166,7 +168,7 @@ impl Below {
 }
 
 /// The export that a path lies in, the root handle that its servers agree on, and what is wanted below it. No path leads up.
-fn root(shared: &Shared, client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>, Vec<u8>), MountStat> {
+fn root(shared: &Shared, client: SocketAddr, path: &[u8]) -> Result<(usize, Vec<u8>, Vec<u8>), MountStat> {
     let below = |realm: &Realm| {
         let rules = realm.rules();
         let export = rules.path.strip_suffix('/').unwrap_or(&rules.path).as_bytes();
@@ -177,7 +179,8 @@ fn root(shared: &Shared, client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>,
     let (number, rest) =
         shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
     let realm = &shared.exports[number];
-    if !realm.rules().admits(client) {
+    let rules = realm.rules();
+    if !rules.admits(client.ip().to_canonical()) || !rules.insecure && client.port() >= RESERVED_END {
         return Err(MountStat::ACCES);
     }
     let mut names: Vec<&[u8]> = Vec::new();
@@ -191,7 +194,7 @@ fn root(shared: &Shared, client: IpAddr, path: &[u8]) -> Result<(usize, Vec<u8>,
     let agreed = realm.agreed();
     let root = agreed.as_ref().as_ref().map(|agreed| agreed.root.clone()).ok_or(MountStat::SERVERFAULT)?;
     // Not claimed yet, or the root of another export, which has the very same handle.
-    if shared.whose.of(Key::of(&root)) != Some(Owner::Export(number)) {
+    if shared.whose.of(&root) != Some(Owner::Export(number)) {
         return Err(MountStat::SERVERFAULT);
     }
     Ok((number, root, names.join(&b'/')))

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::config;
+use crate::cookies::Cookies;
 use crate::rtt::RoundTrips;
 use midas_core::control::Controller;
 use midas_core::health::Health;
@@ -23,6 +24,9 @@ pub(crate) struct Pool {
     pub(crate) servers: Servers,
     /// Where the links to its servers begin in every event loop.
     pub(crate) first_link: usize,
+    pub(crate) cookies: Cookies,
+    /// Servers are admitted one after the other, so that each is compared with those before it.
+    pub(crate) admission: Mutex<()>,
     recorder: Mutex<Recorder>,
     round_trips: Mutex<RoundTrips>,
     /// Why a server does not belong, in words.
@@ -53,6 +57,7 @@ impl Pool {
         }
         let recorder = Mutex::new(Recorder::new(members.len()));
         let foreign = Mutex::new(vec![None; members.len()]);
+        let (cookies, admission) = (Cookies::new(members.len()), Mutex::new(()));
         let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
         let closed = Mutex::new(vec!["not heard of yet".to_owned(); members.len()]);
         let drained = members.iter().map(|_| AtomicBool::new(false)).collect();
@@ -62,6 +67,8 @@ impl Pool {
             config,
             servers,
             first_link,
+            cookies,
+            admission,
             recorder,
             round_trips,
             foreign,

@@ -5,6 +5,7 @@
 
 use crate::agreed::{Agreed, Belief};
 use crate::config::Export;
+use crate::generations::Generations;
 use crate::pool::{Pool, lock};
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
@@ -15,9 +16,9 @@ use midas_core::control::knobs::Knobs;
 use midas_core::control::warmup::Targets;
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
-use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
+use midas_core::op::Op;
 use midas_core::route::Router;
 use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
@@ -42,9 +43,11 @@ pub(crate) struct Realm {
     agreed: ArcSwap<Option<Agreed>>,
 }
 
-struct Part {
-    shard: Shard<u64, ()>,
+pub(crate) struct Part {
+    pub(crate) shard: Shard<u64, ()>,
     ties: Ties,
+    /// Where names lead, or that they lead nowhere; known of pools with `staleness` only.
+    pub(crate) names: Generations<Option<Key>>,
     /// Calls sent, by the reason's code.
     routes: [u64; Why::NAMES.len()],
 }
@@ -54,6 +57,8 @@ struct Part {
 pub(crate) struct Sent {
     pub(crate) ticket: Ticket<u64>,
     pub(crate) meaning: Meaning,
+    /// What it changes besides its object and its place.
+    also: Vec<Key>,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
     pub(crate) doubtful: bool,
 }
@@ -111,10 +116,16 @@ impl Realm {
         forsaken: Option<ServerId>,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let now = self.pool.time(now);
+        let meaning = self.movable(meaning);
+        let also = self.changed_too(&meaning);
+        let second = self.second_fence(now, &meaning);
         let mut part = self.part(meaning.place);
         let knobs = self.knobs();
-        let Part { shard, ties, routes } = &mut *part;
-        let bound = self.bound(now, ties, &meaning).filter(|(server, _)| Some(*server) != forsaken);
+        let bound = self.bound(now, &mut part, &meaning, second).filter(|(server, _)| Some(*server) != forsaken);
+        // What was fenced at a server that is waited for no longer is read at home, or where that is now.
+        let acting = || self.pool.servers.acting_home(meaning.place).filter(|_| forsaken.is_some() && self.stale());
+        let bound = bound.or_else(|| acting().map(|server| (server, Bound::Fenced)));
+        let Part { shard, routes, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
         let pass = match shard.ask(now, &knobs, &call) {
@@ -124,7 +135,9 @@ impl Realm {
         match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
             Ok(ticket) => {
                 routes[ticket.route.why.code()] += 1;
-                Ok(Sent { ticket, meaning, doubtful: false })
+                drop(part);
+                self.fence_too(now, &also, ticket.route.to, false);
+                Ok(Sent { ticket, meaning, also, doubtful: false })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -136,9 +149,10 @@ impl Realm {
     /// What [`Realm::send`] would do with this call now. Changes nothing.
     pub(crate) fn would(&self, now: Instant, meaning: &Meaning) -> Would {
         let now = self.pool.time(now);
+        let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
         let knobs = self.knobs();
-        let bound = self.bound(now, &mut part.ties, meaning);
+        let bound = self.bound(now, &mut part, meaning, second);
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let (target, route) = part.shard.would(now, &self.pool.servers, &knobs, &target);
         Would { target, knobs, route }
@@ -219,17 +233,41 @@ impl Realm {
         }
     }
 
-    /// The one server that may serve a call.
-    fn bound(&self, now: Time, ties: &mut Ties, meaning: &Meaning) -> Option<(ServerId, Bound)> {
-        let listing = matches!(meaning.kind, Kind::List { first: false });
-        let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
-        doubt.or_else(|| ties.find(now, meaning.object, listing)).or_else(|| {
+    /// A later page may go where its cookie means the same.
+    fn movable(&self, meaning: Meaning) -> Meaning {
+        match meaning.kind {
+            Kind::List { first } => Meaning { movable: first || self.pool.cookies.portable(), ..meaning },
+            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => meaning,
+        }
+    }
+
+    /// The one server that may serve a call; `second` is where its second object must be read.
+    fn bound(
+        &self,
+        now: Time,
+        Part { shard, ties, .. }: &mut Part,
+        meaning: &Meaning,
+        second: Option<ServerId>,
+    ) -> Option<(ServerId, Bound)> {
+        let servers = &self.pool.servers;
+        let fence = shard.fence(now, servers, meaning.object, meaning.place).or(second);
+        let fence = fence.map(|server| (server, Bound::Fenced));
+        match meaning.kind {
+            Kind::List { .. } if self.pool.cookies.portable() => fence,
             // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
-            let lists = matches!(meaning.kind, Kind::List { .. });
-            let home = self.pool.servers.ring().home(meaning.place).filter(|_| lists)?;
-            let open = matches!(self.pool.servers.health(home), Health::Up | Health::Probation);
-            (listing || open).then_some((home, Bound::Listing))
-        })
+            Kind::List { first: true } => fence.or_else(|| {
+                let home = servers.ring().home(meaning.place).filter(|home| self.pool.open(*home))?;
+                Some((home, Bound::Listing))
+            }),
+            Kind::List { first: false } => {
+                let server = ties.listed_at(meaning.tie).or_else(|| servers.ring().home(meaning.place))?;
+                Some((server, Bound::Listing))
+            }
+            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => {
+                let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
+                doubt.or_else(|| ties.uncommitted_at(now, meaning.object)).or(fence)
+            }
+        }
     }
 
     /// A call ended.
@@ -246,11 +284,22 @@ impl Realm {
         if sent.doubtful {
             part.ties.resolved(sent.meaning.object);
         }
-        part.learn(now, &sent.meaning, server, end);
+        let home = self.pool.servers.ring().home(sent.meaning.place);
+        part.learn(now, &sent.meaning, (server, home), end);
+        drop(part);
+        let executed = matches!(end, End::Answered { ok: true, .. });
+        self.fence_too(now, &sent.also, server, executed);
+        if executed && self.stale() {
+            self.renamed(&sent.meaning);
+        }
     }
 
     /// A call's server is gone, and the call was perhaps executed.
     pub(crate) fn doubt(&self, sent: &mut Sent) {
+        // A listing changes nothing.
+        if sent.meaning.op == Op::List {
+            return;
+        }
         if !std::mem::replace(&mut sent.doubtful, true) {
             self.part(sent.meaning.place).ties.doubt(sent.meaning.object, sent.ticket.route.to);
         }
@@ -300,7 +349,7 @@ impl Realm {
         belongs
     }
 
-    fn part(&self, key: Key) -> MutexGuard<'_, Part> {
+    pub(crate) fn part(&self, key: Key) -> MutexGuard<'_, Part> {
         lock(&self.parts[(key.0 % PARTS as u64) as usize])
     }
 }
@@ -322,12 +371,13 @@ impl Part {
     fn new(now: Time, policy: Policy, staleness: Span, number: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
-        let router = Router::new(policy, number);
+        let router = Router::of_part(policy, number, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
-        Self { shard: Shard::new(now, router, cache, staleness), ties: Ties::default(), routes }
+        let (ties, names) = (Ties::default(), Generations::default());
+        Self { shard: Shard::new(now, router, cache, staleness), ties, names, routes }
     }
 
-    fn learn(&mut self, now: Time, meaning: &Meaning, server: ServerId, end: End) {
+    fn learn(&mut self, now: Time, meaning: &Meaning, (server, home): (ServerId, Option<ServerId>), end: End) {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
@@ -335,11 +385,14 @@ impl Part {
             (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
                 self.ties.committed(meaning.object, server);
             }
-            (Kind::List { .. }, End::Answered { ok: true, .. }) => self.ties.listed(now, meaning.object, server),
+            (Kind::List { .. }, End::Answered { ok: true, .. }) => {
+                self.ties.listed(meaning.tie, Some(server).filter(|_| Some(server) != home));
+            }
             (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::List { .. } | Kind::Fsinfo, _) => {}
         }
     }
 }
 
-/// Parts of the key space.
+/// Parts of the key space, and how many keys each remembers a steer or a width of.
 const PARTS: usize = 64;
+const PART_KEYS: usize = 256;

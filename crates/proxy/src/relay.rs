@@ -1,5 +1,6 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::config::Access;
 use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
@@ -8,7 +9,7 @@ use crate::realm::End;
 use crate::translate::Kind;
 use crate::verifier::composed;
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow};
+use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
 use slab::Slab;
 use std::time::Instant;
@@ -49,6 +50,10 @@ impl Relay<'_> {
             (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
             self.shared.whose.learn_from(owner, waits.procedure, results);
         }
+        let export = &self.shared.exports[realm];
+        if let (None, true, Some(results)) = (&changed, export.stale(), results) {
+            changed = export.honest(now, sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+        }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
             Some(status) => End::Answered { ok: status == Nfsstat3::OK, unstable },
@@ -58,7 +63,7 @@ impl Relay<'_> {
         let tally = &self.shared.tallies[self.number];
         tally.answered(waits.procedure, status.map(Nfsstat3));
         tally.took(sent.meaning.op, now.saturating_duration_since(since));
-        self.shared.exports[realm].settle(now, sent, end);
+        export.settle(now, sent, end);
         match (&changed, results) {
             (Some(results), _) => self.results(waits, results),
             (None, results) => {
@@ -73,7 +78,7 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, waits.cost, &[&whole]);
+        self.give(asker, waits.cost, &[&whole, &[], &[]]);
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -98,7 +103,8 @@ impl Relay<'_> {
         kind: Kind,
         results: &[u8],
     ) -> (Option<Vec<u8>>, bool) {
-        if matches!(kind, Kind::Plain | Kind::List { .. }) {
+        let narrowed = procedure == Procedure::Access && self.shared.exports[realm].rules().access == Access::ReadOnly;
+        if matches!(kind, Kind::Plain | Kind::List { .. }) && !narrowed {
             return (None, false);
         }
         let mut out = Vec::new();
@@ -115,6 +121,12 @@ impl Relay<'_> {
             }
             (Kind::Fsinfo, Ok(Reply::Fsinfo(Ok(ok)))) => {
                 Reply::Fsinfo(Ok(self.common(realm, &ok))).encode(&mut out);
+                (Some(out), false)
+            }
+            // A client that may change nothing is told so when it asks, not when it tries.
+            (Kind::Plain, Ok(Reply::Access(Ok(mut ok)))) => {
+                ok.access &= access::READ | access::LOOKUP | access::EXECUTE;
+                Reply::Access(Ok(ok)).encode(&mut out);
                 (Some(out), false)
             }
             _ => (None, false),
@@ -136,7 +148,7 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]]) {
+    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]; 3]) {
         self.purse.earn(cost);
         if asker.event_loop != self.number {
             self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
@@ -146,10 +158,7 @@ impl Relay<'_> {
             return;
         };
         client.answered(cost);
-        let out = client.connection.output(self.buffers);
-        for part in parts {
-            out.extend_from_slice(part);
-        }
+        client.connection.put(self.buffers, parts);
         let size = parts.iter().map(|part| part.len()).sum();
         self.shared.tallies[self.number].moved(Bytes::ToClients, size);
         self.touched.push(asker.slot);

@@ -4,6 +4,7 @@ use crate::admin::Admin;
 use crate::clerk;
 use crate::clock::Clock;
 use crate::config::{Change, Config, Export, Level};
+use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
 use crate::log;
@@ -14,8 +15,8 @@ use crate::regulate;
 use crate::reload;
 use crate::state::State;
 use midas_nfs::portmap::Mapping;
-use midas_nfs::{mount, nfs3};
-use mio::net::TcpListener;
+use midas_nfs::{mount, nfs3, nlm, portmap};
+use mio::net::{TcpListener, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -42,7 +43,8 @@ impl Proxy {
     pub fn start(config: &Config) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
-        let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount });
+        let portmap = addresses(&listeners.portmap)?;
+        let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
         let state = State::load(&config.state().file);
         let (pools, exports) = realms(config, &state);
         let shared =
@@ -170,6 +172,9 @@ impl Proxy {
         for (index, listener) in listeners.all().enumerate() {
             poll.registry().register(listener, Token(index), Interest::READABLE)?;
         }
+        for socket in &mut listeners.datagrams {
+            poll.registry().register(socket, DATAGRAM, Interest::READABLE)?;
+        }
         let (shared, mailboxes) = (Arc::clone(&self.shared), self.mailboxes.clone());
         let run = move || accept(&shared, poll, &mut listeners, &mailboxes);
         self.threads.push(thread::Builder::new().name("accept".to_owned()).spawn(run)?);
@@ -219,18 +224,21 @@ struct Listeners {
     nfs: Vec<TcpListener>,
     mount: Vec<TcpListener>,
     portmap: Vec<TcpListener>,
+    datagrams: Vec<UdpSocket>,
 }
 
 impl Listeners {
     fn bind(config: &Config) -> io::Result<Self> {
         let all = |addresses: &[SocketAddr]| {
-            let bind = |address: &SocketAddr| {
-                TcpListener::bind(*address).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))
-            };
+            let bind = |address: &SocketAddr| TcpListener::bind(*address).map_err(|error| at(*address, &error));
             addresses.iter().map(bind).collect::<io::Result<Vec<_>>>()
         };
         let listen = config.listen();
-        Ok(Self { nfs: all(&listen.nfs)?, mount: all(&listen.mount)?, portmap: all(&listen.portmap)? })
+        let (nfs, mount, portmap) = (all(&listen.nfs)?, all(&listen.mount)?, all(&listen.portmap)?);
+        // Where portmap has any free port, it has the same one over both.
+        let same = addresses(&portmap)?;
+        let bind = |address: &SocketAddr| UdpSocket::bind(*address).map_err(|error| at(*address, &error));
+        Ok(Self { nfs, mount, portmap, datagrams: same.iter().map(bind).collect::<io::Result<_>>()? })
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut TcpListener> {
@@ -238,20 +246,29 @@ impl Listeners {
     }
 }
 
+fn at(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
+
 fn addresses(listeners: &[TcpListener]) -> io::Result<Vec<SocketAddr>> {
     listeners.iter().map(TcpListener::local_addr).collect()
 }
 
-fn mappings(nfs: &[SocketAddr], mount: &[SocketAddr]) -> Vec<Mapping> {
-    let nfs = nfs.iter().map(|address| Mapping { program: nfs3::PROGRAM, version: nfs3::VERSION, address: *address });
-    let mount = mount.iter().flat_map(|address| {
-        [mount::VERSION, mount::VERSION_OLD].map(|version| Mapping {
-            program: mount::PROGRAM,
-            version,
-            address: *address,
-        })
-    });
-    nfs.chain(mount).collect()
+fn mappings(nfs: &[SocketAddr], mount: &[SocketAddr], mapper: &[SocketAddr]) -> Vec<Mapping> {
+    let mut known = Vec::new();
+    let mut learn = |program, versions: &[u32], at: &[SocketAddr]| {
+        for (&address, &version) in at.iter().flat_map(|address| versions.iter().map(move |version| (address, version)))
+        {
+            known.push(Mapping { program, version, address });
+        }
+    };
+    learn(nfs3::PROGRAM, &[nfs3::VERSION], nfs);
+    // Where locks are refused: see `nlm`.
+    learn(nlm::PROGRAM, &nlm::VERSIONS, nfs);
+    learn(mount::PROGRAM, &[mount::VERSION, mount::VERSION_OLD], mount);
+    let (low, high) = portmap::VERSIONS;
+    learn(portmap::PROGRAM, &(low..=high).collect::<Vec<_>>(), mapper);
+    known
 }
 
 /// Hands every new client to the loop that has the fewest.
@@ -262,8 +279,15 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
         if poll.poll(&mut events, Some(ACCEPT_LOOK)).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
             return;
         }
+        for socket in &listeners.datagrams {
+            datagram::answer(&shared.mountd, socket, |client| {
+                shared.exports.iter().any(|export| export.rules().admits(client))
+            });
+        }
         for listener in listeners.all() {
             while let Ok((socket, client)) = listener.accept() {
+                // Who came over IPv4 to a listener for both is an IPv4 client in every list.
+                let client = SocketAddr::new(client.ip().to_canonical(), client.port());
                 let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();
                 let least = mailboxes.iter().min_by_key(|mailbox| mailbox.clients.load(Ordering::Relaxed));
                 match least.filter(|_| count < shared.limits.connections) {
@@ -282,5 +306,7 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
     }
 }
 
+/// Beyond every listener's.
+const DATAGRAM: Token = Token(usize::MAX - 1);
 const READY_LOOK: Duration = Duration::from_millis(10);
 const ACCEPT_LOOK: Duration = Duration::from_millis(100);

@@ -1,9 +1,12 @@
 //! What ties a call to one server: data that is written there and not committed, a listing that was begun there, a change that it has
 //! perhaps executed.
 //!
-//! Bounded, and losing one of the first two is safe: a COMMIT that reaches another server answers with another verifier, so the client sends its
-//! data again; a listing whose server is not known goes on at home, where listings begin.
+//! Bounded. A COMMIT that reaches another server answers with another verifier, so the client sends its data again. Listings begin at home and go
+//! on there, which needs no memory and survives a restart of the proxy; only one that began elsewhere, because the home was closed, is
+//! remembered: by directory and client, since others may list the same directory at home meanwhile. Not by verifier: most servers give zeros, and those
+//! that do not refuse a wrong one themselves. Where cookies are portable (`cookies`) nothing is tied.
 
+use crate::generations::Generations;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::route::feasible::Bound;
@@ -14,17 +17,21 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct Ties {
     writes: Bounded,
-    listings: Bounded,
+    /// Listings that did not begin at home. No time ends them: clients keep cookies for hours.
+    listings: Generations<ServerId>,
     /// Objects that a server which is gone has perhaps changed, and by how many calls. As many as there are such calls.
     doubts: HashMap<Key, (ServerId, u32)>,
 }
 
 impl Ties {
-    /// Where a call on this object must go.
-    pub(crate) fn find(&mut self, now: Time, object: Key, listing: bool) -> Option<(ServerId, Bound)> {
-        let written = self.writes.find(now, object).map(|server| (server, Bound::Uncommitted));
-        let listed = || self.listings.find(now, object).filter(|_| listing).map(|server| (server, Bound::Listing));
-        written.or_else(listed)
+    /// Where a file's data lies that is not committed.
+    pub(crate) fn uncommitted_at(&self, now: Time, file: Key) -> Option<(ServerId, Bound)> {
+        self.writes.find(now, file).map(|server| (server, Bound::Uncommitted))
+    }
+
+    /// Where a listing goes on that did not begin at home.
+    pub(crate) fn listed_at(&mut self, listing: Key) -> Option<ServerId> {
+        self.listings.find(listing)
     }
 
     /// A call that would change this object is perhaps executed at a server that is gone.
@@ -62,9 +69,12 @@ impl Ties {
         self.writes.remove(file, server);
     }
 
-    /// A page of this directory came from this server.
-    pub(crate) fn listed(&mut self, now: Time, directory: Key, server: ServerId) {
-        self.listings.insert(now, directory, server);
+    /// A page came from this server; none: from home.
+    pub(crate) fn listed(&mut self, listing: Key, away: Option<ServerId>) {
+        match away {
+            Some(server) => self.listings.insert(listing, server),
+            None => drop(self.listings.remove(listing)),
+        }
     }
 }
 
@@ -117,11 +127,11 @@ mod tests {
         let (now, file) = (Time::from_nanos(1), Key(7));
         let mut ties = Ties::default();
         ties.written(now, file, ServerId(2));
-        assert_eq!(ties.find(now, file, false), Some((ServerId(2), Bound::Uncommitted)));
+        assert_eq!(ties.uncommitted_at(now, file), Some((ServerId(2), Bound::Uncommitted)));
         ties.committed(file, ServerId(1));
-        assert!(ties.find(now, file, false).is_some());
+        assert!(ties.uncommitted_at(now, file).is_some());
         ties.committed(file, ServerId(2));
-        assert_eq!(ties.find(now, file, false), None);
+        assert_eq!(ties.uncommitted_at(now, file), None);
     }
 
     #[test]
@@ -136,14 +146,25 @@ mod tests {
     }
 
     #[test]
+    fn only_a_listing_that_is_not_at_home_is_remembered_until_it_is() {
+        let mut ties = Ties::default();
+        ties.listed(Key(7), None);
+        assert_eq!(ties.listed_at(Key(7)), None);
+        ties.listed(Key(7), Some(ServerId(2)));
+        assert_eq!((ties.listed_at(Key(7)), ties.listed_at(Key(8))), (Some(ServerId(2)), None));
+        ties.listed(Key(7), None);
+        assert_eq!(ties.listed_at(Key(7)), None);
+    }
+
+    #[test]
     fn ties_are_bounded_and_the_oldest_leave() {
         let now = Time::from_nanos(1);
         let mut ties = Ties::default();
         for key in 0..2 * TIES_MAX as u64 {
-            ties.listed(now, Key(key), ServerId(0));
+            ties.written(now, Key(key), ServerId(0));
         }
-        assert_eq!(ties.find(now, Key(0), true), None);
-        assert!(ties.find(now, Key(2 * TIES_MAX as u64 - 1), true).is_some());
-        assert!(ties.listings.order.len() <= TIES_MAX);
+        assert_eq!(ties.uncommitted_at(now, Key(0)), None);
+        assert!(ties.uncommitted_at(now, Key(2 * TIES_MAX as u64 - 1)).is_some());
+        assert!(ties.writes.order.len() <= TIES_MAX);
     }
 }

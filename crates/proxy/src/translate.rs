@@ -5,6 +5,7 @@
 use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, StableHow};
+use std::net::IpAddr;
 
 /// What routing must know of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub(crate) struct Meaning {
     /// May be sent to another server, or again, without asking.
     pub(crate) movable: bool,
     pub(crate) kind: Kind,
+    /// What a listing is remembered under: its directory and who lists it.
+    pub(crate) tie: Key,
+    /// The other directory and name of RENAME; the file of LINK, twice.
+    pub(crate) second: Option<(Key, Key)>,
 }
 
 /// What ties calls to a server, or makes their replies ours to change.
@@ -74,13 +79,37 @@ impl Meaning {
             | Call::Symlink { place, .. }
             | Call::Mknod { place, .. } => on_name(Op::Create, place, false),
             Call::Remove { object } | Call::Rmdir { object } => on_name(Op::Remove, object, false),
-            Call::Rename { from, .. } => on_name(Op::Rename, from, false),
-            Call::Link { link, .. } => on_name(Op::Link, link, false),
+            Call::Rename { from, to } => {
+                let second = on_name(Op::Rename, to, false);
+                Self { second: Some((second.place, second.object)), ..on_name(Op::Rename, from, false) }
+            }
+            Call::Link { file, link } => {
+                let file = Key::of(file.bytes());
+                Self { second: Some((file, file)), ..on_name(Op::Link, link, false) }
+            }
             Call::Readdir { dir, cookie, .. } | Call::Readdirplus { dir, cookie, .. } => {
                 let first = *cookie == 0;
                 Self { kind: Kind::List { first }, ..on_object(Op::List, *dir, first) }
             }
         })
+    }
+}
+
+impl Meaning {
+    /// The same, of this client.
+    pub(crate) fn of_client(self, client: IpAddr) -> Self {
+        let tie = match (self.kind, client) {
+            (Kind::List { .. }, IpAddr::V4(client)) => self.place.named(&client.octets()),
+            (Kind::List { .. }, IpAddr::V6(client)) => self.place.named(&client.octets()),
+            (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo, _) => self.tie,
+        };
+        Self { tie, ..self }
+    }
+
+    /// Names whose objects it changes without saying which these are: directories and names in them.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (Key, Key)> {
+        let own = Some((self.place, self.object)).filter(|_| matches!(self.op, Op::Remove | Op::Rename));
+        own.into_iter().chain(self.second.filter(|_| self.op == Op::Rename))
     }
 }
 
@@ -109,12 +138,12 @@ pub(crate) fn handles<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, Option<Fil
 
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
     let key = Key::of(handle.bytes());
-    Meaning { op, place: key, object: key, movable, kind: Kind::Plain }
+    Meaning { op, place: key, object: key, movable, kind: Kind::Plain, tie: key, second: None }
 }
 
 fn on_name(op: Op, name: &DirOp<'_>, movable: bool) -> Meaning {
     let place = Key::of(name.dir.bytes());
-    Meaning { op, place, object: place.child(Key::of(name.name).0), movable, kind: Kind::Plain }
+    Meaning { op, place, object: place.named(name.name), movable, kind: Kind::Plain, tie: place, second: None }
 }
 
 #[cfg(test)]
@@ -140,6 +169,27 @@ mod tests {
         assert_eq!(lookup.object, remove.object);
         assert_eq!(lookup.place, getattr.place);
         assert_ne!(lookup.object, getattr.object);
+    }
+
+    #[test]
+    fn a_rename_changes_what_both_names_lead_to_and_a_link_its_file() {
+        let [from, to] = [b"one", b"two"].map(|dir| DirOp { dir: FileHandle::new(dir).unwrap(), name: b"name" });
+        let rename = Meaning::of(&Call::Rename { from, to }).unwrap();
+        let of = |what: &DirOp<'_>| (Key::of(what.dir.bytes()), Key::of(what.dir.bytes()).named(what.name));
+        assert_eq!(rename.targets().collect::<Vec<_>>(), [of(&from), of(&to)]);
+        let remove = Meaning::of(&Call::Remove { object: from }).unwrap();
+        assert_eq!(remove.targets().collect::<Vec<_>>(), [of(&from)]);
+        let link = Meaning::of(&Call::Link { file: to.dir, link: from }).unwrap();
+        assert_eq!((link.targets().count(), link.second), (0, Some((of(&to).0, of(&to).0))));
+    }
+
+    #[test]
+    fn listings_of_several_clients_are_told_apart() {
+        let dir = FileHandle::new(b"directory").unwrap();
+        let list = Call::Readdir { dir, cookie: 7, cookieverf: [0; 8], count: 100 };
+        let tie = |client: [u8; 4]| Meaning::of(&list).unwrap().of_client(IpAddr::from(client)).tie;
+        assert_ne!(tie([10, 0, 0, 1]), tie([10, 0, 0, 2]));
+        assert_eq!(tie([10, 0, 0, 1]), tie([10, 0, 0, 1]));
     }
 
     #[test]

@@ -10,11 +10,13 @@ use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::realm::End;
 use crate::relay::{Relay, Waits};
+use crate::translate::Kind;
 use crate::verify::{Doubt, Verdict};
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_net::{Buffers, Flow, Go};
+use midas_nfs::nfs3::{Nfsstat3, Reply};
 use midas_nfs::record;
 use mio::event::Event;
 use std::time::{Duration, Instant};
@@ -145,7 +147,6 @@ impl Loop {
                 }
             }
         }
-        self.flush_touched();
         // A place is free: whoever waits for one need not wait for the tick.
         if !self.held.is_empty() {
             self.send_held(now);
@@ -290,7 +291,6 @@ impl Loop {
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
                 self.relay().results(waits, &results);
-                self.flush_touched();
             }
             Verdict::Send => self.links[index].send(xid, &mut self.buffers),
             Verdict::Unknown => self.links[index].doubts.push(xid),
@@ -307,7 +307,6 @@ impl Loop {
                 self.shared.whose.learn_from(owner, procedure, &results);
                 self.tally().answered(procedure, status(&results));
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
-                self.flush_touched();
             }
             Verdict::Send => {
                 self.resolved(&mut call);
@@ -353,12 +352,31 @@ impl Loop {
                 continue;
             }
             self.forsake(now, &mut call);
+            if call.errand.forsaken.is_some() && self.cut_off(&call) {
+                self.refuse(&call, Nfsstat3::BAD_COOKIE);
+                continue;
+            }
             let Self { shared, links, buffers, .. } = self;
             if let Err(wait) = call.errand.send(now, shared, links, buffers, &call.record) {
                 call.bound = wait.bound;
                 self.held.push_back(call);
             }
         }
+    }
+
+    /// Whether only a server that is waited for no longer could go on with this listing: another would take its cookie for something else.
+    fn cut_off(&self, call: &Held) -> bool {
+        let Forward { realm, meaning, .. } = &call.errand.forward;
+        let later = matches!(meaning.kind, Kind::List { first: false });
+        later && !self.shared.exports[*realm].pool.cookies.portable()
+    }
+
+    fn refuse(&mut self, call: &Held, status: Nfsstat3) {
+        let Errand { asker, forward: Forward { xid, procedure, known, cost, .. }, .. } = call.errand;
+        let mut results = Vec::new();
+        Reply::failed(procedure, status).encode(&mut results);
+        self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+        self.flush_touched();
     }
 
     /// A server that is closed and was waited for long enough binds this call no longer.

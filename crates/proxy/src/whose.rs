@@ -1,10 +1,10 @@
 //! Which export a handle belongs to. A handle does not say: it is learned from replies, and asked of the servers when a client
 //! brings one that nobody here has seen (it mounted before this proxy started).
 
+use crate::generations::Generations;
 use crate::pool::lock;
 use midas_core::key::Key;
-use midas_nfs::nfs3::{Procedure, Reply};
-use std::collections::HashMap;
+use midas_nfs::nfs3::{FileHandle, Procedure, Reply};
 use std::sync::Mutex;
 
 /// Whose a handle is.
@@ -20,13 +20,7 @@ pub(crate) enum Owner {
 pub(crate) struct Whose {
     /// Where there is only one export, every handle is its.
     only: Option<Owner>,
-    parts: Box<[Mutex<Generations>]>,
-}
-
-#[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<Key, Owner>,
-    old: HashMap<Key, Owner>,
+    parts: Box<[Mutex<Generations<Owner>>]>,
 }
 
 impl Whose {
@@ -36,8 +30,11 @@ impl Whose {
         Self { only, parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
 
-    pub(crate) fn of(&self, handle: Key) -> Option<Owner> {
-        self.only.or_else(|| lock(self.part(handle)).find(handle))
+    pub(crate) fn of(&self, handle: &[u8]) -> Option<Owner> {
+        self.only.or_else(|| {
+            let key = Key::of(handle);
+            lock(self.part(key)).find(key)
+        })
     }
 
     pub(crate) fn learn(&self, handle: Key, owner: Owner) {
@@ -66,7 +63,7 @@ impl Whose {
         if self.only.is_some() {
             return;
         }
-        let learn = |handle: midas_nfs::nfs3::FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
+        let learn = |handle: FileHandle<'_>| self.learn(Key::of(handle.bytes()), owner);
         match Reply::decode(procedure, results) {
             Ok(Reply::Lookup(Ok(found))) => learn(found.object),
             Ok(
@@ -81,32 +78,13 @@ impl Whose {
         }
     }
 
-    fn part(&self, handle: Key) -> &Mutex<Generations> {
+    fn part(&self, handle: Key) -> &Mutex<Generations<Owner>> {
         &self.parts[(handle.0 % PARTS as u64) as usize]
     }
 }
 
-impl Generations {
-    fn find(&mut self, handle: Key) -> Option<Owner> {
-        if let Some(owner) = self.young.get(&handle) {
-            return Some(*owner);
-        }
-        let owner = self.old.remove(&handle)?;
-        self.insert(handle, owner);
-        Some(owner)
-    }
-
-    fn insert(&mut self, handle: Key, owner: Owner) {
-        if self.young.len() >= YOUNG_MAX {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(handle, owner);
-    }
-}
-
+/// With two generations each a million handles in all, about 50 MB, and only where there are several exports.
 const PARTS: usize = 64;
-/// Handles of one generation in one part: a million in all, about 50 MB, and only where there are several exports.
-const YOUNG_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {
@@ -114,11 +92,12 @@ mod tests {
 
     #[test]
     fn one_export_owns_every_handle_and_several_are_told_apart_by_what_was_learned() {
-        assert_eq!(Whose::new(1).of(Key(7)), Some(Owner::Export(0)));
+        let handle = b"handle";
+        assert_eq!(Whose::new(1).of(handle), Some(Owner::Export(0)));
         let whose = Whose::new(2);
-        assert_eq!(whose.of(Key(7)), None);
-        whose.learn(Key(7), Owner::Export(1));
-        assert_eq!(whose.of(Key(7)), Some(Owner::Export(1)));
+        assert_eq!(whose.of(handle), None);
+        whose.learn(Key::of(handle), Owner::Export(1));
+        assert_eq!(whose.of(handle), Some(Owner::Export(1)));
     }
 
     #[test]
@@ -126,16 +105,5 @@ mod tests {
         let whose = Whose::new(2);
         assert_eq!((whose.claim(Key(7), 1), whose.claim(Key(7), 1)), (Ok(()), Ok(())));
         assert_eq!(whose.claim(Key(7), 0), Err(1));
-    }
-
-    #[test]
-    fn what_is_used_stays_and_the_rest_is_forgotten() {
-        let mut generations = Generations::default();
-        for key in 0..10 * YOUNG_MAX as u64 {
-            generations.insert(Key(key), Owner::Pool(0));
-            assert_eq!(generations.find(Key(0)), Some(Owner::Pool(0)));
-        }
-        assert_eq!(generations.find(Key(1)), None);
-        assert!(generations.young.len() + generations.old.len() <= 2 * YOUNG_MAX);
     }
 }

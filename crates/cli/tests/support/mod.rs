@@ -3,7 +3,9 @@
 
 pub(crate) mod daemon;
 pub(crate) mod nfsd;
+pub(crate) mod raw;
 pub(crate) mod serve;
+pub(crate) mod switch;
 pub(crate) mod writer;
 
 use serde_json::Value;
@@ -31,6 +33,16 @@ pub(crate) fn impossible(cases: &[(&str, &str)]) {
         assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
         assert!(output.stdout.is_empty(), "midas {typed} printed something");
     }
+}
+
+/// Resident memory of a process now and at its highest, in bytes.
+pub(crate) fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("the kernel tells it");
+        line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).expect("kibibytes") << 10
+    };
+    (field("VmRSS:"), field("VmHWM:"))
 }
 
 /// What a command printed that must succeed.

@@ -55,12 +55,7 @@ impl Nfsd {
 
     /// Resident memory now and at its highest, in bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let field = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).expect("the kernel tells it");
-            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
-        };
-        (field("VmRSS:"), field("VmHWM:"))
+        super::memory(self.child.id())
     }
 }
 

@@ -24,7 +24,7 @@ impl Fences {
 
     /// Fences an object at the server that changed it.
     pub fn raise(&mut self, now: Time, object: Key, server: ServerId, until: Time) {
-        if until <= now || (self.all(now) && self.all_until >= until) {
+        if until <= now {
             return;
         }
         if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
@@ -44,7 +44,17 @@ impl Fences {
 
     /// The server that must answer for this object now.
     pub fn find(&self, now: Time, object: Key) -> Option<ServerId> {
-        self.by_object.get(&object).filter(|(_, until)| now < *until).map(|(server, _)| *server)
+        self.fence(now, object).map(|(server, _)| server)
+    }
+
+    /// The server that must answer for a name: the one that changed it or its directory last, since an answer tells of both.
+    pub fn find_named(&self, now: Time, name: Key, directory: Key) -> Option<ServerId> {
+        let fences = [self.fence(now, name), self.fence(now, directory)];
+        fences.into_iter().flatten().max_by_key(|(_, until)| *until).map(|(server, _)| server)
+    }
+
+    fn fence(&self, now: Time, object: Key) -> Option<(ServerId, Time)> {
+        self.by_object.get(&object).filter(|(_, until)| now < *until).copied()
     }
 
     /// Whether every object counts as fenced at home.
@@ -73,6 +83,17 @@ mod tests {
         assert!(fences.all(now) && !fences.all(until));
         fences.raise(until, Key(1 << 40), ServerId(2), until + Span::from_secs(1));
         assert_eq!(fences.find(until, Key(1 << 40)), Some(ServerId(2)));
+    }
+
+    #[test]
+    fn of_a_name_and_its_directory_the_one_that_was_changed_last_counts() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        fences.raise(now, Key(1), ServerId(1), later(10));
+        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(1)));
+        fences.raise(now, Key(2), ServerId(2), later(20));
+        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(2)));
+        assert_eq!(fences.find_named(later(20), Key(1), Key(2)), None);
     }
 
     #[test]

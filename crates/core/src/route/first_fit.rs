@@ -16,7 +16,7 @@ use crate::servers::Servers;
 use crate::time::Time;
 
 /// What belongs to keys.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) pins: Pins,
     widths: Widths,
@@ -32,6 +32,10 @@ pub(crate) struct Scene<'a> {
 }
 
 impl State {
+    pub(crate) fn new(keys: usize) -> Self {
+        Self { pins: Pins::new(keys), widths: Widths::new(keys) }
+    }
+
     pub(crate) fn choose(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
         if scene.servers.shares_are_useless() {
             return scene.without_news(rng);

@@ -35,16 +35,24 @@ pub struct Router {
     rng: Rng,
     /// Pins serve both policies; widths only first-fit.
     keys: first_fit::State,
+    keys_max: usize,
     turns: BTreeMap<Key, ServerId>,
 }
 
 impl Router {
     /// A router with this policy; `seed` feeds its draws.
     pub fn new(policy: Policy, seed: u64) -> Self {
+        Self::of_part(policy, seed, pin::PINS_MAX)
+    }
+
+    /// A router of one part of the key space, that remembers so many keys: tables that every call looks into should stay in the
+    /// processor's cache.
+    pub fn of_part(policy: Policy, seed: u64, keys: usize) -> Self {
         Self {
             policy,
             rng: Rng::for_purpose(seed, 0x0072_6f75_7465),
-            keys: first_fit::State::default(),
+            keys: first_fit::State::new(keys),
+            keys_max: keys,
             turns: BTreeMap::new(),
         }
     }
@@ -57,7 +65,7 @@ impl Router {
     /// Another policy from now on. What was remembered for the one before is forgotten.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
-        self.keys = first_fit::State::default();
+        self.keys = first_fit::State::new(self.keys_max);
         self.turns.clear();
     }
 

@@ -21,30 +21,36 @@ struct Pin {
 
 impl Default for Pins {
     fn default() -> Self {
-        let none = Pin { key: Key(0), server: ServerId(0), until: Time::ZERO };
-        Self(alloc::vec![none; PINS_MAX].into_boxed_slice())
+        Self::new(PINS_MAX)
     }
 }
 
 impl Pins {
+    /// Room for so many keys, at most [`PINS_MAX`].
+    pub fn new(keys: usize) -> Self {
+        let none = Pin { key: Key(0), server: ServerId(0), until: Time::ZERO };
+        Self(alloc::vec![none; keys.clamp(1, PINS_MAX)].into_boxed_slice())
+    }
+
     /// Where the key is pinned now.
     pub fn find(&self, now: Time, key: Key) -> Option<ServerId> {
-        let pin = &self.0[slot_of(key)];
+        let pin = &self.0[self.slot_of(key)];
         (pin.key == key && now < pin.until).then_some(pin.server)
     }
 
     /// Pins a key until a point in time.
     pub fn pin(&mut self, key: Key, server: ServerId, until: Time) {
-        self.0[slot_of(key)] = Pin { key, server, until };
+        let slot = self.slot_of(key);
+        self.0[slot] = Pin { key, server, until };
+    }
+
+    fn slot_of(&self, key: Key) -> usize {
+        mix(key.0) as usize % self.0.len()
     }
 }
 
 /// How many keys can be pinned at once.
 pub const PINS_MAX: usize = 4096;
-
-fn slot_of(key: Key) -> usize {
-    mix(key.0) as usize % PINS_MAX
-}
 
 #[cfg(test)]
 mod tests {

@@ -22,15 +22,20 @@ struct Entry {
 
 impl Default for Widths {
     fn default() -> Self {
-        let none = Entry { directory: Key(0), width: 1, until: Time::ZERO };
-        Self(alloc::vec![none; WIDTHS_MAX].into_boxed_slice())
+        Self::new(WIDTHS_MAX)
     }
 }
 
 impl Widths {
+    /// Room for so many directories, at most [`WIDTHS_MAX`].
+    pub fn new(directories: usize) -> Self {
+        let none = Entry { directory: Key(0), width: 1, until: Time::ZERO };
+        Self(alloc::vec![none; directories.clamp(1, WIDTHS_MAX)].into_boxed_slice())
+    }
+
     /// The directory's width now.
     pub fn find(&self, now: Time, directory: Key) -> u16 {
-        let entry = &self.0[slot_of(directory)];
+        let entry = &self.0[self.slot_of(directory)];
         match entry.directory == directory && now < entry.until {
             true => entry.width,
             false => 1,
@@ -39,7 +44,12 @@ impl Widths {
 
     /// Sets a width, to last for [`WIDTH_HOLD`] from now.
     pub fn set(&mut self, now: Time, directory: Key, width: u16) {
-        self.0[slot_of(directory)] = Entry { directory, width, until: now + WIDTH_HOLD };
+        let slot = self.slot_of(directory);
+        self.0[slot] = Entry { directory, width, until: now + WIDTH_HOLD };
+    }
+
+    fn slot_of(&self, directory: Key) -> usize {
+        mix(directory.0) as usize % self.0.len()
     }
 }
 
@@ -47,10 +57,6 @@ impl Widths {
 pub const WIDTHS_MAX: usize = 4096;
 /// How long a width lasts after it was last needed.
 pub const WIDTH_HOLD: Span = Span::from_secs(120);
-
-fn slot_of(directory: Key) -> usize {
-    mix(directory.0) as usize % WIDTHS_MAX
-}
 
 #[cfg(test)]
 mod tests {

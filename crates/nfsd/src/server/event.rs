@@ -5,13 +5,13 @@
 
 use super::dispatch::{Asker, Door, Finished, Origin, SMALL, Server, Taken};
 use super::fault::Fault;
-use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Scratch};
+use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Scratch, local_for};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -509,21 +509,6 @@ impl Loop {
         if let Some(peer) = self.peers.try_remove(slot) {
             self.pending -= peer.counted;
         }
-    }
-}
-
-/// The address under which a client reached a socket that may listen on all of them.
-fn local_for(socket: &UdpSocket, client: SocketAddr) -> IpAddr {
-    let bound = socket.local_addr().map(|address| address.ip());
-    let routed = || {
-        let any = if client.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        let probe = std::net::UdpSocket::bind((any, 0))?;
-        probe.connect(client)?;
-        probe.local_addr().map(|address| address.ip())
-    };
-    match bound {
-        Ok(address) if !address.is_unspecified() => address,
-        Ok(_) | Err(_) => routed().unwrap_or(IpAddr::from([127, 0, 0, 1])),
     }
 }
 

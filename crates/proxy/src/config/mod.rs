@@ -215,6 +215,11 @@ pub struct State {
 /// Finds the addresses of a host name.
 pub type Resolve<'r> = &'r dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
+/// The address that this `host:port` of a file means, asked of the system; or one line that says what is wrong.
+pub fn address_of(text: &str) -> Result<SocketAddr, String> {
+    address::parse(text, &address::ask_system)
+}
+
 impl Config {
     /// Where the file is if nobody says.
     pub const PATH: &'static str = "/etc/midas/midas.toml";

@@ -1,0 +1,106 @@
+//! `make install`, run into directories of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+mod support;
+
+use midas_lab::{Scratch, bounded};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+use support::{midas, root};
+
+/// A unit's exposure in systemd's own reckoning, of 100: what is left is the network, which a proxy needs.
+const EXPOSURE_MAX: &str = "20";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs one target with this binary, free of the variables of a make that runs the tests.
+fn make(target: &str, variables: &[String]) -> Output {
+    let mut command = Command::new("make");
+    command.current_dir(root()).arg(target).arg(format!("MIDAS={}", env!("CARGO_BIN_EXE_midas"))).args(variables);
+    for inherited in ["MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL"] {
+        command.env_remove(inherited);
+    }
+    let output = command.output().expect("make runs");
+    assert!(output.status.success(), "make {target}: {output:?}");
+    output
+}
+
+/// Every file below, by its path from there.
+fn files(below: &Path) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut waiting: Vec<PathBuf> = vec![below.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true => waiting.push(entry.path()),
+                false => found.push(entry.path().strip_prefix(below).unwrap().display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_package_holds_binary_unit_user_and_example_and_all_go_again() {
+    let scratch = Scratch::new();
+    let destination = [format!("DESTDIR={}", scratch.path().display())];
+    make("install", &destination);
+    let want = [
+        "etc/midas/midas.toml.example",
+        "usr/local/bin/midas",
+        "usr/local/lib/systemd/system/midas.service",
+        "usr/local/lib/sysusers.d/midas.conf",
+        "usr/local/share/doc/midas/LICENSE",
+        "usr/local/share/doc/midas/operating.md",
+    ];
+    assert_eq!(files(scratch.path()), want);
+    let unit = fs::read_to_string(scratch.path().join(want[2])).unwrap();
+    assert!(unit.contains("ExecStart=/usr/local/bin/midas serve\n") && !unit.contains("@BINDIR@"), "{unit}");
+    let example = scratch.path().join(want[0]);
+    let checked = midas(&format!("check --config {}", example.display()));
+    assert!(checked.status.success(), "{checked:?}");
+    let own = scratch.path().join("etc/midas/midas.toml");
+    fs::copy(&example, &own).unwrap();
+    make("uninstall", &destination);
+    assert_eq!(files(scratch.path()), ["etc/midas/midas.toml"], "the administrator's own file stays");
+}
+
+#[test]
+fn systemd_takes_the_unit_and_finds_it_little_exposed() {
+    let scratch = Scratch::new();
+    let at = |place: &str| scratch.path().join(place).display().to_string();
+    make("install", &[format!("PREFIX={}", at("usr")), format!("SYSCONFDIR={}", at("etc"))]);
+    let unit = at("usr/lib/systemd/system/midas.service");
+    let analyze = |arguments: &[&str]| bounded("systemd-analyze", LIMIT).args(arguments).arg(&unit).output().unwrap();
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        println!("skipped: systemd-analyze is not here; the unit is not verified");
+        return;
+    }
+    let verified = analyze(&["verify"]);
+    assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
+    let exposed = analyze(&["security", "--offline=true", "--no-pager", &format!("--threshold={EXPOSURE_MAX}")]);
+    println!("{}", String::from_utf8_lossy(&exposed.stdout).lines().last().unwrap_or_default());
+    assert!(exposed.status.success(), "{}", String::from_utf8_lossy(&exposed.stdout));
+}
+
+/// A drain that is cut short drops calls: the unit must give it the time that the daemon allows itself.
+#[test]
+fn the_unit_has_what_the_daemon_relies_on() {
+    let unit = fs::read_to_string(root().join("dist/midas.service")).unwrap();
+    let has = |line: &str| unit.lines().any(|other| other == line);
+    for line in [
+        "Type=notify",
+        "ExecReload=/bin/kill -HUP $MAINPID",
+        "TimeoutStopSec=40s",
+        "RuntimeDirectory=midas",
+        "StateDirectory=midas",
+        "User=midas",
+        "AmbientCapabilities=CAP_NET_BIND_SERVICE",
+    ] {
+        assert!(has(line), "{line}");
+    }
+    let user = fs::read_to_string(root().join("dist/midas.sysusers")).unwrap();
+    assert!(user.lines().any(|line| line.starts_with("u midas - ")), "{user}");
+}

@@ -1,0 +1,206 @@
+//! Pools whose servers believe for a while what they once knew (`staleness`): which objects a mutation changes, and what another server's
+//! answer may tell of them (nfs3.md, D1, D3, D6). Coherent pools pay nothing for it.
+//!
+//! From when a mutation leaves for a server until `staleness` after its answer, everything that it changes is read there. The directory's
+//! fence covers its names; objects that a call does not name (what REMOVE and RENAME lead to) are known from earlier answers, and asked for
+//! if not. A name is looked up at its directory's server, which may know old attributes of an object that was changed elsewhere: such
+//! attributes are left out, as the RFC allows, and clients ask for them where they are true. So nothing older than an acknowledged change is
+//! shown and time does not run backwards. It relies on a server knowing the newest state of what it has itself just changed (Ganesha does).
+
+use crate::realm::Realm;
+use crate::translate::Meaning;
+use midas_core::id::ServerId;
+use midas_core::key::Key;
+use midas_core::op::Op;
+use midas_core::time::{Span, Time};
+use midas_nfs::nfs3::{
+    Call, DirOp, EntryPlus, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply,
+};
+use std::time::Instant;
+
+impl Realm {
+    /// Whether other servers may answer with the state before a mutation.
+    pub(crate) fn stale(&self) -> bool {
+        self.pool.staleness() > Span::ZERO
+    }
+
+    /// What a mutation changes besides its object and its place.
+    pub(crate) fn changed_too(&self, meaning: &Meaning) -> Vec<Key> {
+        if !(self.stale() && meaning.op.mutates()) {
+            return Vec::new();
+        }
+        let second = meaning.second.map(|(object, _)| object);
+        let targets = meaning.targets().filter_map(|(directory, name)| self.part(directory).names.find(name).flatten());
+        second.into_iter().chain(targets).collect()
+    }
+
+    /// Where the second object of a call must be read now, if it has one.
+    pub(crate) fn second_fence(&self, now: Time, meaning: &Meaning) -> Option<ServerId> {
+        let (object, _) = meaning.second.filter(|_| self.stale())?;
+        self.part(object).shard.fence(now, &self.pool.servers, object, object)
+    }
+
+    /// A mutation leaves for a server, or is over there. One that was not executed leaves fences of other servers where they are.
+    pub(crate) fn fence_too(&self, now: Time, also: &[Key], server: ServerId, executed: bool) {
+        for object in also {
+            self.part(*object).shard.raise(now, *object, server, executed);
+        }
+    }
+
+    /// A mutation was executed: names lead elsewhere.
+    pub(crate) fn renamed(&self, meaning: &Meaning) {
+        match (meaning.op, meaning.second) {
+            (Op::Remove, _) => self.part(meaning.place).names.insert(meaning.object, None),
+            (Op::Link, Some((file, _))) => self.part(meaning.place).names.insert(meaning.object, Some(file)),
+            (Op::Rename, Some((directory, name))) => {
+                // Both names of one object stay where they are: the old one is asked for if it is needed again.
+                let moved = self.part(meaning.place).names.remove(meaning.object);
+                let mut part = self.part(directory);
+                match moved {
+                    Some(moved) => part.names.insert(name, moved),
+                    None => drop(part.names.remove(name)),
+                }
+            }
+            (
+                Op::Lookup
+                | Op::Getattr
+                | Op::Access
+                | Op::List
+                | Op::Readlink
+                | Op::Statfs
+                | Op::Read
+                | Op::Create
+                | Op::Setattr
+                | Op::Write
+                | Op::Commit
+                | Op::Link
+                | Op::Rename,
+                _,
+            ) => {}
+        }
+    }
+
+    /// A name whose object a call changes, and of which it is not known where it leads.
+    pub(crate) fn unknown_target<'c>(&self, call: &Call<'c>) -> Option<DirOp<'c>> {
+        if !self.stale() {
+            return None;
+        }
+        let unknown = |what: &DirOp<'c>| {
+            let directory = Key::of(what.dir.bytes());
+            self.part(directory).names.find(directory.named(what.name)).is_none()
+        };
+        match call {
+            Call::Remove { object } | Call::Rmdir { object } => Some(*object).filter(unknown),
+            Call::Rename { from, to } => [*from, *to].into_iter().find(unknown),
+            _ => None,
+        }
+    }
+
+    /// It was asked where a name leads: to this object, to none, or nobody could tell and nothing of it can be fenced.
+    pub(crate) fn learn_target(&self, directory: Key, name: &[u8], object: Option<Key>) {
+        self.part(directory).names.insert(directory.named(name), object);
+    }
+
+    /// Where it is to be asked for.
+    pub(crate) fn knows_names(&self, now: Instant, directory: Key) -> Option<ServerId> {
+        let servers = &self.pool.servers;
+        let fence = self.part(directory).shard.fence(self.pool.time(now), servers, directory, directory);
+        let first = fence.or_else(|| servers.ring().home(directory))?;
+        self.pool.some_open(first.index())
+    }
+
+    /// Learns from an answer, and takes out of it what its server may not know. None: it may be given as it is.
+    pub(crate) fn honest(
+        &self,
+        now: Instant,
+        server: ServerId,
+        meaning: &Meaning,
+        procedure: Procedure,
+        results: &[u8],
+    ) -> Option<Vec<u8>> {
+        let now = self.pool.time(now);
+        match Reply::decode(procedure, results) {
+            Ok(Reply::Lookup(Ok(found))) => {
+                let object = Key::of(found.object.bytes());
+                self.learn_names(now, server, meaning.place, [(meaning.object, Some(object))]);
+                let honest = LookupOk { attributes: None, ..found };
+                (found != honest && !self.trusted(now, object, server)).then(|| encoded(&Reply::Lookup(Ok(honest))))
+            }
+            Ok(Reply::Lookup(Err(failed))) if failed.status == Nfsstat3::NOENT => {
+                self.learn_names(now, server, meaning.place, [(meaning.object, None)]);
+                None
+            }
+            Ok(
+                Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
+            ) => {
+                self.made(now, server, meaning, made.object);
+                None
+            }
+            Ok(Reply::Readdir(Ok(page))) => {
+                let honest = ReaddirOk { dir_attributes: None, ..page };
+                let trusted = self.trusted(now, meaning.place, server);
+                (!trusted && page != honest).then(|| encoded(&Reply::Readdir(Ok(honest))))
+            }
+            Ok(Reply::Readdirplus(Ok(page))) => self.honest_page(now, server, meaning, &page),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn honest_page(&self, now: Time, server: ServerId, meaning: &Meaning, page: &ReaddirplusOk<'_>) -> Option<Vec<u8>> {
+        let mut entries = page.entries();
+        let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
+        let object = |plus: &EntryPlus<'_>| plus.handle.map(|handle| Key::of(handle.bytes()));
+        let named = all.iter().filter_map(|plus| Some((meaning.place.named(plus.entry.name), Some(object(plus)?))));
+        self.learn_names(now, server, meaning.place, named);
+        let dir_attributes = page.dir_attributes.filter(|_| self.trusted(now, meaning.place, server));
+        let mut changed = dir_attributes != page.dir_attributes;
+        for plus in all.iter_mut().filter(|plus| plus.attributes.is_some()) {
+            if object(plus).is_none_or(|object| !self.trusted(now, object, server)) {
+                plus.attributes = None;
+                changed = true;
+            }
+        }
+        if !changed {
+            return None;
+        }
+        let mut honest = Page::readdirplus(u32::MAX, u32::MAX, &dir_attributes);
+        let all_fit = all.iter().all(|plus| honest.push_plus(plus));
+        debug_assert!(all_fit, "they have come in one page");
+        let list = honest.finish(entries.eof() == Some(true));
+        Some(encoded(&Reply::Readdirplus(Ok(ReaddirplusOk { dir_attributes, list: &list, ..*page }))))
+    }
+
+    fn made(&self, now: Time, server: ServerId, meaning: &Meaning, object: Option<FileHandle<'_>>) {
+        let Some(object) = object.map(|handle| Key::of(handle.bytes())) else {
+            self.part(meaning.place).names.remove(meaning.object);
+            return;
+        };
+        self.part(meaning.place).names.insert(meaning.object, Some(object));
+        self.part(object).shard.raise(now, object, server, true);
+    }
+
+    /// What a server says of names counts unless another one has changed the directory since.
+    fn learn_names(
+        &self,
+        now: Time,
+        server: ServerId,
+        directory: Key,
+        names: impl IntoIterator<Item = (Key, Option<Key>)>,
+    ) {
+        let mut part = self.part(directory);
+        if part.shard.fence(now, &self.pool.servers, directory, directory).is_none_or(|at| at == server) {
+            names.into_iter().for_each(|(name, object)| part.names.insert(name, object));
+        }
+    }
+
+    /// Whether this server surely knows the newest state of an object.
+    fn trusted(&self, now: Time, object: Key, server: ServerId) -> bool {
+        self.part(object).shard.fence(now, &self.pool.servers, object, object).is_none_or(|at| at == server)
+    }
+}
+
+fn encoded(reply: &Reply<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    reply.encode(&mut out);
+    out
+}
