@@ -72,6 +72,7 @@ connections = 100
 record = "1MiB"
 calls_per_client = 16
 memory = 67108864
+drain = "5s"
 [log]
 format = "json"
 level = "debug"
@@ -209,6 +210,7 @@ fn every_key_may_be_given_otherwise() {
         "1MiB",
         "16",
         "64MiB",
+        "5s",
         "json",
         "debug",
         "/run/m.sock",
@@ -612,7 +614,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 16);
+    assert_eq!(ranged.count(), 17);
 }
 
 #[test]
