@@ -11,6 +11,7 @@ mod explain;
 mod failure;
 mod init;
 mod nfsd;
+mod notify;
 mod progress;
 mod serve;
 mod set;

@@ -1,10 +1,11 @@
 //! `midas serve`: the proxy.
 
 use crate::failure::Failure;
+use crate::notify::Notify;
 use crate::signal;
 use clap::Args;
-use midas_proxy::Proxy;
-use midas_proxy::config::Config;
+use midas_proxy::config::{Config, ConfigError, Level, LogFormat};
+use midas_proxy::{Proxy, log};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 /// Run the proxy: clients mount it, the servers of the configuration stand behind it
 ///
-/// Answers NFSv3 and MOUNT. Says `ready` once a server was admitted; until then mounts are refused and calls wait.
+/// Answers NFSv3 and MOUNT. Says `ready` once a server was admitted; until then mounts are refused and calls wait. SIGHUP reads the
+/// configuration again; SIGTERM answers the calls under way and ends.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The configuration (see `midas check`)
@@ -21,28 +23,75 @@ pub(crate) struct Options {
     /// The unix socket that `midas status` and the other live commands use, instead of the configuration's
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// The form of log lines on stderr, instead of the configuration's
+    #[arg(long, value_name = "text|json", value_parser = log_format)]
+    log_format: Option<LogFormat>,
 }
 
 impl Options {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let config = Config::load(&self.config).map_err(|error| Failure::Broken(error.to_string()))?;
-        let config = match self.socket {
-            Some(socket) => config.with_socket(socket),
-            None => config,
-        };
-        let stop = signal::stop()?;
-        let proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
+        let config = self.read().map_err(|error| Failure::Broken(error.to_string()))?;
+        let (stop, reload) = (signal::stop()?, signal::reload()?);
+        log::set(config.log());
+        let mut notify = Notify::new();
+        let mut proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
         let mut said = false;
         while !stop.load(Ordering::Relaxed) {
             if !said && proxy.ready(Duration::ZERO) {
                 said = true;
-                let admin = proxy.admin_tcp().map_or_else(String::new, |admin| format!(" admin {admin}"));
-                say(&format!("ready: nfs {} mount {}{admin}", list(proxy.nfs()), list(proxy.mount())))?;
+                say_ready(&proxy, &notify)?;
             }
+            if reload.swap(false, Ordering::Relaxed) {
+                self.reload(&mut proxy, &notify);
+            }
+            notify.sign(|| proxy.alive());
             std::thread::sleep(LOOK);
         }
+        notify.stopping();
+        proxy.drain(Duration::from_nanos(config.limits().drain.as_nanos()));
         Ok(())
     }
+
+    /// The configuration, with what was typed instead of it.
+    fn read(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.config)?;
+        if let Some(socket) = &self.socket {
+            config = config.with_socket(socket.clone());
+        }
+        if let Some(format) = self.log_format {
+            config = config.with_log_format(format);
+        }
+        Ok(config)
+    }
+
+    /// An invalid file changes nothing.
+    fn reload(&self, proxy: &mut Proxy, notify: &Notify) {
+        notify.reloading();
+        match self.read() {
+            Ok(config) => drop(proxy.reload(&config)),
+            Err(error) => {
+                for problem in error.to_string().lines() {
+                    log::answer(Level::Error, "wrong in the configuration", &[("what", &problem)]);
+                }
+                log::answer(Level::Error, "not reloaded", &[("file", &self.config.display())]);
+            }
+        }
+        notify.ready(SERVING);
+    }
+}
+
+fn log_format(typed: &str) -> Result<LogFormat, String> {
+    let found = LogFormat::NAMES.iter().find(|(name, _)| *name == typed);
+    found.map(|(_, format)| *format).ok_or_else(|| "possible: text, json".to_owned())
+}
+
+fn say_ready(proxy: &Proxy, notify: &Notify) -> Result<(), Failure> {
+    let admin = proxy.admin_tcp().map_or_else(String::new, |admin| format!(" admin {admin}"));
+    let (nfs, mount) = (list(proxy.nfs()), list(proxy.mount()));
+    say(&format!("ready: nfs {nfs} mount {mount}{admin}"))?;
+    notify.ready(SERVING);
+    log::info("serving", &[("nfs", &nfs), ("mount", &mount), ("version", &env!("CARGO_PKG_VERSION"))]);
+    Ok(())
 }
 
 fn list(addresses: &[std::net::SocketAddr]) -> String {
@@ -54,5 +103,7 @@ fn say(line: &str) -> Result<(), Failure> {
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| Failure::Broken(error.to_string()))
 }
 
+/// What `systemctl status` shows.
+const SERVING: &str = "clients are served";
 /// How soon a signal is seen.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
-//! Ctrl-C and SIGTERM as a flag: whoever sees it cleans up. The second time ends the process at once.
+//! Signals as flags. Ctrl-C and SIGTERM: whoever sees it cleans up, and the second time ends the process at once.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,4 +16,11 @@ pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
             .map_err(|error| Failure::Broken(error.to_string()))?;
     }
     Ok(stop)
+}
+
+/// Set by every SIGHUP; whoever sees it takes it down.
+pub(crate) fn reload() -> Result<Arc<AtomicBool>, Failure> {
+    let reload = Arc::new(AtomicBool::new(false));
+    flag::register(SIGHUP, Arc::clone(&reload)).map_err(|error| Failure::Broken(error.to_string()))?;
+    Ok(reload)
 }

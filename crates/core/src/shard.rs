@@ -220,6 +220,15 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
+    /// How long others may answer with an old state, from now on. If that is longer, what was changed before is fenced for too short a time:
+    /// as at the start, everything stays at home for that long.
+    pub fn set_staleness(&mut self, now: Time, staleness: Span) {
+        if staleness > self.staleness {
+            self.fences.raise_all(now + staleness);
+        }
+        self.staleness = staleness;
+    }
+
     /// The cache, for what comes from elsewhere: announcements of peers, ticks, counts.
     pub fn cache(&mut self) -> &mut Cache<K, V> {
         &mut self.cache

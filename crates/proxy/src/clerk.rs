@@ -3,10 +3,11 @@
 
 use crate::clock::duration;
 use crate::event::{Asker, Mail, Mailbox, Shared};
+use crate::log;
 use crate::mountd::Below;
 use crate::pool::Pool;
 use crate::realm::Realm;
-use crate::verify::{self, Doubt};
+use crate::verify::{self, Doubt, Verdict};
 use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
@@ -103,7 +104,15 @@ impl Job {
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
-                (event_loop, Mail::Verified { about, verdict: verify::look(pool, &doubt) })
+                let verdict = verify::look(pool, &doubt);
+                let outcome = match &verdict {
+                    Verdict::Answer(_) => "it was executed, and is answered",
+                    Verdict::Send => "it is sent",
+                    Verdict::Unknown => "not known yet",
+                };
+                let (asked, call) = (&pool.server(doubt.witness).name, doubt.procedure);
+                log::info("call in doubt", &[("asked", asked), ("call", &call), ("outcome", &outcome)]);
+                (event_loop, Mail::Verified { about, verdict })
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
 use crate::counters::{Duplicate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
+use crate::log;
 use crate::mountd::Below;
 use crate::realm::Realm;
 use crate::translate::{Meaning, handles};
@@ -130,6 +131,7 @@ fn nfs(
     if let Err(status) = rules.permit(origin.client, &meaning) {
         tally.answered(procedure, Some(status));
         tally.refused(Refused::by(status));
+        tell_refused(origin.client.ip(), status);
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         return Ok(Taken::Done);
     }
@@ -179,6 +181,15 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
         _ => 0,
     };
     ANSWER + data.min(ANSWER_MOST) as usize
+}
+
+fn tell_refused(client: IpAddr, status: Nfsstat3) {
+    let (say, why): (fn(&'static str, &log::Facts<'_>), _) = match Refused::by(status) {
+        Refused::Client => (log::warn, "it is not on the export's list of clients"),
+        Refused::Port => (log::warn, "its port is above 1023, and the export is not insecure"),
+        Refused::ReadOnly | Refused::Malformed => (log::debug, "the export is read-only"),
+    };
+    say("call refused", &[("client", &client.to_canonical()), ("why", &why)]);
 }
 
 /// Answers a call on an object that no server knows.

@@ -5,6 +5,7 @@ use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
+use crate::log;
 use crate::mountd::{Below, Mountd};
 use crate::pool::Pool;
 use crate::realm::Realm;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) limits: crate::config::Limits,
     /// Bytes of calls and answers under way.
     pub(crate) memory: Budget,
+    /// Set when no more calls are read, and the daemon ends when those under way are answered.
+    pub(crate) draining: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) started: Instant,
     /// What each event loop counts.
@@ -58,8 +61,9 @@ impl Shared {
         let replays = std::array::from_fn(|_| Mutex::default());
         let whose = Whose::new(exports.len());
         let memory = Budget::new(limits.memory);
-        let (stop, started, turned_away) = (AtomicBool::new(false), Instant::now(), Count::default());
-        Self { pools, exports, whose, mountd, limits, memory, stop, started, tallies, turned_away, replays }
+        let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (started, turned_away) = (Instant::now(), Count::default());
+        Self { pools, exports, whose, mountd, limits, memory, draining, stop, started, tallies, turned_away, replays }
     }
 
     /// The duplicate requests of calls with this xid.
@@ -95,7 +99,10 @@ pub(crate) enum Mail {
 pub(crate) struct Mailbox {
     pub(crate) mail: Sender<Mail>,
     pub(crate) waker: Arc<Waker>,
+    /// Clients of the loop, those on their way to it included.
     pub(crate) clients: Arc<AtomicUsize>,
+    /// Set by the loop at every tick.
+    pub(crate) alive: Arc<AtomicBool>,
 }
 
 impl Mailbox {
@@ -154,6 +161,8 @@ pub(crate) struct Client {
     queued: bool,
     read_closed: bool,
     ending: bool,
+    /// When our side of it was closed, at the end of the daemon.
+    pub(crate) closing: Option<Instant>,
 }
 
 impl Client {
@@ -251,7 +260,9 @@ impl Loop {
             match mail {
                 Mail::Client(socket, address) => {
                     // A socket that is gone already needs no place.
-                    let _gone = self.welcome(socket, address);
+                    if self.welcome(socket, address).is_err() {
+                        self.count.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
@@ -285,8 +296,8 @@ impl Loop {
             queued: false,
             read_closed: false,
             ending: false,
+            closing: None,
         });
-        self.count.fetch_add(1, Ordering::Relaxed);
         self.tally().welcomed.add(1);
         Ok(())
     }
@@ -326,7 +337,8 @@ impl Loop {
     fn over(&self, client: &Client) -> bool {
         let limits = &self.shared.limits;
         let held = client.owed + client.connection.unsent();
-        client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty()
+        let full = client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty();
+        full || self.shared.draining.load(Ordering::Relaxed)
     }
 
     fn pause(&mut self, slot: usize) {
@@ -354,7 +366,11 @@ impl Loop {
                     continue;
                 }
                 Err(Ended::Closed) => self.clients[slot].ending = true,
-                Err(Ended::Failed(_) | Ended::TooLong(_)) => {
+                Err(error @ (Ended::Failed(_) | Ended::TooLong(_))) => {
+                    if let Ended::TooLong(claim) = error {
+                        let client = self.clients[slot].origin.client.ip();
+                        log::warn("client ended", &[("client", &client), ("why", &claim)]);
+                    }
                     self.end(slot);
                     continue;
                 }
@@ -512,6 +528,10 @@ impl Loop {
             self.end_stalled(now);
         }
         self.tick_count += 1;
+        self.others[self.number].alive.store(true, Ordering::Relaxed);
+        if self.shared.draining.load(Ordering::Relaxed) {
+            self.wind_down(now);
+        }
         self.tally().held.set(self.held.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
@@ -536,7 +556,7 @@ impl Loop {
         self.touched = touched;
     }
 
-    fn end(&mut self, slot: usize) {
+    pub(crate) fn end(&mut self, slot: usize) {
         if let Some(client) = self.clients.try_remove(slot) {
             self.purse.earn(client.unread);
             self.count.fetch_sub(1, Ordering::Relaxed);

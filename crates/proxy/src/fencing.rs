@@ -21,7 +21,7 @@ use std::time::Instant;
 impl Realm {
     /// Whether other servers may answer with the state before a mutation.
     pub(crate) fn stale(&self) -> bool {
-        self.pool.config.staleness > Span::ZERO
+        self.pool.staleness() > Span::ZERO
     }
 
     /// What a mutation changes besides its object and its place.

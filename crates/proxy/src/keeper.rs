@@ -1,5 +1,4 @@
-//! Asks the servers how they are: a thread for each, with a patience of its own, so that one that hangs delays no other. And runs
-//! the controller.
+//! Asks the servers how they are: a thread for each, with a patience of its own, so that one that hangs delays no other.
 //!
 //! A server is admitted if its export has the same root handle, fsid and fileid as the others': otherwise it is quarantined. Health is
 //! an answer to GETATTR of the root, not a connection.
@@ -13,7 +12,6 @@ use crate::realm::Realm;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
-use midas_core::time::Time;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
 use std::sync::Arc;
@@ -30,26 +28,11 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
             threads.push(thread::spawn(move || watch(&shared, number, server)));
         }
     }
-    let shared = Arc::clone(shared);
-    threads.push(thread::spawn(move || regulate(&shared)));
     threads
 }
 
-fn regulate(shared: &Shared) {
-    while pause(shared, CONTROL) {
-        let now = Instant::now();
-        for pool in &shared.pools {
-            let exports: Vec<_> = exports(shared, pool).collect();
-            let mut controllers: Vec<_> = exports.iter().map(|export| lock(&export.controller)).collect();
-            pool.tick(now, controllers.iter_mut().map(|controller| &mut **controller));
-            for (export, controller) in exports.iter().zip(&controllers) {
-                export.publish(controller);
-            }
-        }
-    }
-}
-
-fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator<Item = &'s Realm> {
+/// The exports that a pool serves.
+pub(crate) fn exports<'s>(shared: &'s Shared, pool: &Arc<Pool>) -> impl Iterator<Item = &'s Realm> {
     shared.exports.iter().filter(move |export| Arc::ptr_eq(&export.pool, pool))
 }
 
@@ -64,10 +47,11 @@ fn watch(shared: &Shared, number: usize, server: ServerId) {
             client = None;
             exports(shared, pool).for_each(|export| export.silent(server, &shared.whose));
         }
-        admit(pool, server, &found, (client.as_ref(), fresh));
-        fresh &= matches!(found, Ok(Standing::Undecided));
         // As long as others must be heard it is asked again soon.
-        let wait = if matches!(found, Ok(Standing::Undecided)) { STEP } else { interval };
+        let undecided = matches!(found, Ok(Standing::Undecided));
+        let wait = if undecided { STEP } else { interval };
+        admit(pool, server, found, (client.as_ref(), fresh));
+        fresh &= undecided;
         if !pause(shared, wait.saturating_sub(asked.elapsed())) {
             return;
         }
@@ -84,9 +68,9 @@ enum Standing {
 }
 
 /// Takes what was found to heart. Before a server takes calls it is asked whether listings may go on there.
-fn admit(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, (known, fresh): (Option<&Known>, bool)) {
+fn admit(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, (known, fresh): (Option<&Known>, bool)) {
     let closed = matches!(pool.servers.health(server), Health::Down | Health::Quarantined);
-    let (true, Ok(Standing::Belongs), Some((_, seen))) = (closed, found, known) else {
+    let (true, Ok(Standing::Belongs), Some((_, seen))) = (closed, &found, known) else {
         return judge(pool, server, found, fresh);
     };
     let _one = lock(&pool.admission);
@@ -96,33 +80,16 @@ fn admit(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, (
 }
 
 /// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.
-fn judge(pool: &Pool, server: ServerId, found: &Result<Standing, ClientError>, fresh: bool) {
-    let now = pool.time(Instant::now());
-    if let Ok(Standing::Belongs) = found {
-        pool.set_foreign(server, None);
-    }
-    // What an administrator does meanwhile is not overruled.
-    let health = pool.servers.health(server);
-    match (found, health) {
-        // It was there before this daemon: nothing speaks against it, and it need not start slowly.
-        (Ok(Standing::Belongs), Health::Down) if fresh => pool.servers.shift(Time::ZERO, server, health, Health::Up),
-        (Ok(Standing::Belongs), Health::Down | Health::Quarantined) => {
-            pool.servers.shift(now, server, health, Health::Probation);
+fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, fresh: bool) {
+    let now = Instant::now();
+    match found {
+        Ok(Standing::Belongs) => {
+            pool.set_foreign(server, None);
+            pool.answers(now, server, fresh);
         }
-        (
-            Ok(Standing::Foreign(why)),
-            Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined,
-        ) => {
-            pool.set_foreign(server, Some(why.clone()));
-            pool.servers.shift(now, server, health, Health::Quarantined);
-        }
-        (Err(_), Health::Up | Health::Probation | Health::Failing) => {
-            pool.servers.shift(now, server, health, Health::Down);
-        }
-        (Ok(Standing::Belongs), Health::Up | Health::Probation | Health::Failing)
-        | (Ok(Standing::Undecided), _)
-        | (Ok(_), Health::Drained)
-        | (Err(_), Health::Down | Health::Drained | Health::Quarantined) => {}
+        Ok(Standing::Foreign(why)) => pool.quarantine(now, server, why),
+        Ok(Standing::Undecided) => {}
+        Err(error) => pool.down(now, server, &error),
     }
 }
 
@@ -206,7 +173,7 @@ fn look(nfs: &mut Client, root: Vec<u8>) -> Result<Agreed, ClientError> {
 }
 
 /// Sleeps in short steps; false when the daemon ends.
-fn pause(shared: &Shared, span: Duration) -> bool {
+pub(crate) fn pause(shared: &Shared, span: Duration) -> bool {
     let until = Instant::now() + span;
     loop {
         if shared.stop.load(Ordering::Relaxed) {
@@ -220,7 +187,5 @@ fn pause(shared: &Shared, span: Duration) -> bool {
     }
 }
 
-/// The controller's fast tick.
-const CONTROL: Duration = Duration::from_millis(250);
 /// How long a thread may go on after the daemon was told to end.
 const STEP: Duration = Duration::from_millis(50);

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod config;
+pub mod log;
 pub mod survey;
 
 mod admin;
@@ -16,6 +17,7 @@ mod cookies;
 mod counters;
 mod datagram;
 mod dispatch;
+mod drain;
 mod event;
 mod fencing;
 mod flight;
@@ -25,9 +27,12 @@ mod link;
 mod mountd;
 mod pool;
 mod realm;
+mod regulate;
 mod relay;
+mod reload;
 mod rtt;
 mod serve;
+mod state;
 mod ties;
 mod translate;
 mod upstream;

@@ -4,6 +4,7 @@ use crate::clock::duration;
 use crate::config::Export;
 use crate::dispatch::RESERVED_END;
 use crate::event::Shared;
+use crate::log;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::whose::Owner;
@@ -51,7 +52,11 @@ impl Mountd {
             mount::Call::Mnt(path) => match root(shared, asker, path) {
                 Ok((_, root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
                 Ok((realm, root, names)) => return Ok(Some(Below { realm, root, names, path: path.to_vec() })),
-                Err(stat) => self.mounted(client, path, Err(stat), out),
+                Err(stat) => {
+                    let (said, why) = (String::from_utf8_lossy(path), why(stat));
+                    log::warn("mount refused", &[("client", &client), ("path", &said), ("why", &why)]);
+                    self.mounted(client, path, Err(stat), out);
+                }
             },
             mount::Call::Dump => {
                 let mounts = self.mounts();
@@ -193,6 +198,14 @@ fn root(shared: &Shared, client: SocketAddr, path: &[u8]) -> Result<(usize, Vec<
         return Err(MountStat::SERVERFAULT);
     }
     Ok((number, root, names.join(&b'/')))
+}
+
+fn why(stat: MountStat) -> &'static str {
+    match stat {
+        MountStat::ACCES => "it is not on the export's list of clients",
+        MountStat::NOENT => "there is no such export",
+        _ => "no server has answered yet",
+    }
 }
 
 /// Mounts that DUMP tells of.

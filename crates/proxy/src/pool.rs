@@ -13,7 +13,8 @@ use midas_core::route::ring::Member;
 use midas_core::servers::Servers;
 use midas_core::telemetry::recorder::Recorder;
 use midas_core::time::{Span, Time};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,12 @@ pub(crate) struct Pool {
     round_trips: Mutex<RoundTrips>,
     /// Why a server does not belong, in words.
     foreign: Mutex<Vec<Option<String>>>,
+    /// Why a server was last closed, in words.
+    closed: Mutex<Vec<String>>,
+    /// What the administrator wants of each server; its health is what it is.
+    drained: Box<[AtomicBool]>,
+    /// In nanoseconds: a reload changes it.
+    staleness: AtomicU64,
     /// Connections that were made to each server.
     connects: Box<[AtomicU64]>,
     clock: Clock,
@@ -52,8 +59,25 @@ impl Pool {
         let foreign = Mutex::new(vec![None; members.len()]);
         let (cookies, admission) = (Cookies::new(members.len()), Mutex::new(()));
         let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let closed = Mutex::new(vec!["not heard of yet".to_owned(); members.len()]);
+        let drained = members.iter().map(|_| AtomicBool::new(false)).collect();
+        let staleness = AtomicU64::new(config.staleness.as_nanos());
         let round_trips = Mutex::new(RoundTrips::new(members.len()));
-        Self { config, servers, first_link, cookies, admission, recorder, round_trips, foreign, connects, clock }
+        Self {
+            config,
+            servers,
+            first_link,
+            cookies,
+            admission,
+            recorder,
+            round_trips,
+            foreign,
+            closed,
+            drained,
+            staleness,
+            connects,
+            clock,
+        }
     }
 
     pub(crate) fn time(&self, now: Instant) -> Time {
@@ -62,6 +86,15 @@ impl Pool {
 
     pub(crate) fn server(&self, server: ServerId) -> &config::Server {
         &self.config.servers[server.index()]
+    }
+
+    /// How long another server may answer with old attributes.
+    pub(crate) fn staleness(&self) -> Span {
+        Span::from_nanos(self.staleness.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_staleness(&self, staleness: Span) {
+        self.staleness.store(staleness.as_nanos(), Ordering::Relaxed);
     }
 
     /// Links that each event loop has to this pool.
@@ -86,11 +119,71 @@ impl Pool {
         (0..count).map(|step| ServerId(((first + step) % count) as u16)).find(|server| self.open(*server))
     }
 
-    /// A server does not answer.
-    pub(crate) fn down(&self, now: Instant, server: ServerId) {
-        for open in [Health::Up, Health::Probation] {
-            self.servers.shift(self.time(now), server, open, Health::Down);
+    /// A server does not answer: what is bound to it waits, and is settled elsewhere after a time.
+    pub(crate) fn down(&self, now: Instant, server: ServerId, why: &dyn Display) {
+        let health = self.servers.health(server);
+        match health {
+            Health::Up | Health::Probation | Health::Failing | Health::Drained => {
+                lock(&self.closed)[server.index()] = why.to_string();
+                self.servers.shift(self.time(now), server, health, Health::Down);
+            }
+            Health::Down | Health::Quarantined => {}
         }
+    }
+
+    /// A server answers, and belongs: it takes calls again, but for one that is drained. `fresh`: it was there before this daemon, so
+    /// nothing speaks against it, and it need not start slowly.
+    pub(crate) fn answers(&self, now: Instant, server: ServerId, fresh: bool) {
+        let health = self.servers.health(server);
+        match (health, self.drained(server)) {
+            (Health::Drained, true) | (Health::Up | Health::Probation | Health::Failing, false) => {}
+            (Health::Down, false) if fresh => self.servers.shift(Time::ZERO, server, health, Health::Up),
+            (Health::Down | Health::Quarantined | Health::Drained, false) => {
+                self.servers.shift(self.time(now), server, health, Health::Probation);
+            }
+            (Health::Up | Health::Probation | Health::Failing | Health::Down | Health::Quarantined, true) => {
+                self.servers.shift(self.time(now), server, health, Health::Drained);
+            }
+        }
+    }
+
+    /// A server answers and does not belong.
+    pub(crate) fn quarantine(&self, now: Instant, server: ServerId, why: String) {
+        self.set_foreign(server, Some(why));
+        self.servers.set_health(self.time(now), server, Health::Quarantined);
+    }
+
+    /// No new calls for a server; what was begun there ends there.
+    pub(crate) fn drain(&self, now: Instant, server: ServerId) {
+        self.drained[server.index()].store(true, Ordering::Relaxed);
+        for open in [Health::Up, Health::Probation, Health::Failing] {
+            self.servers.shift(self.time(now), server, open, Health::Drained);
+        }
+    }
+
+    /// It takes calls again: at once, if it answers; otherwise as any server does that was away.
+    pub(crate) fn undrain(&self, now: Instant, server: ServerId) {
+        self.drained[server.index()].store(false, Ordering::Relaxed);
+        self.servers.shift(self.time(now), server, Health::Drained, Health::Probation);
+    }
+
+    /// Whether the administrator wants no new calls there; its health says whether it answers.
+    pub(crate) fn drained(&self, server: ServerId) -> bool {
+        self.drained[server.index()].load(Ordering::Relaxed)
+    }
+
+    /// How a server is, in a word or two.
+    pub(crate) fn standing(&self, server: ServerId) -> String {
+        let health = self.servers.health(server);
+        match self.drained(server) && health != Health::Drained {
+            true => format!("{}, drained", health.name()),
+            false => health.name().to_owned(),
+        }
+    }
+
+    /// Why a server was last closed.
+    pub(crate) fn closed(&self, server: ServerId) -> String {
+        lock(&self.closed)[server.index()].clone()
     }
 
     /// A connection to a server was made.
@@ -123,12 +216,9 @@ impl Pool {
         recorder.rotate();
     }
 
-    /// Says why a server does not belong to the pool; `None`: it does. Whether that is news.
-    pub(crate) fn set_foreign(&self, server: ServerId, why: Option<String>) -> bool {
-        let place = &mut lock(&self.foreign)[server.index()];
-        let news = *place != why;
-        *place = why;
-        news
+    /// Says why a server does not belong to the pool; `None`: it does.
+    pub(crate) fn set_foreign(&self, server: ServerId, why: Option<String>) {
+        lock(&self.foreign)[server.index()] = why;
     }
 
     /// Why a server does not belong to the pool.
@@ -140,4 +230,56 @@ impl Pool {
 /// What is behind these locks is counted and remembered, not promised: a thread that died did not leave it wrong.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn pool() -> Pool {
+        let text = "[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.2:1\"]\n\
+                    [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"127.0.0.1\"\n";
+        Pool::new(Clock::new(), Config::parse(text).unwrap().pools()[0].clone(), 0)
+    }
+
+    /// `d` drain, `u` undrain, `a` it answers, `f` for the first time, `x` it does not, `q` it does not belong.
+    fn play(script: &str) -> String {
+        let (pool, now, server) = (pool(), Instant::now(), ServerId(0));
+        for step in script.chars() {
+            match step {
+                'd' => pool.drain(now, server),
+                'u' => pool.undrain(now, server),
+                'a' => pool.answers(now, server, false),
+                'f' => pool.answers(now, server, true),
+                'x' => pool.down(now, server, &"silent"),
+                _ => pool.quarantine(now, server, "other handles".to_owned()),
+            }
+        }
+        pool.standing(server)
+    }
+
+    #[test]
+    fn a_drain_is_a_wish_and_health_is_the_truth() {
+        let cases = [
+            ("", "down"),
+            ("a", "probation"),
+            ("f", "up"),
+            ("df", "drained"),
+            ("ad", "drained"),
+            ("ada", "drained"),
+            ("adx", "down, drained"),
+            ("adxa", "drained"),
+            ("adxu", "down"),
+            ("adu", "probation"),
+            ("adq", "quarantined, drained"),
+            ("adqua", "probation"),
+            ("d", "down, drained"),
+            ("da", "drained"),
+            ("dau", "probation"),
+        ];
+        for (script, want) in cases {
+            assert_eq!(play(script), want, "{script}");
+        }
+    }
 }

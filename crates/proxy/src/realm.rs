@@ -13,6 +13,7 @@ use crate::whose::Whose;
 use arc_swap::ArcSwap;
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
+use midas_core::control::warmup::Targets;
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::id::ServerId;
@@ -83,12 +84,12 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>, targets: Option<Targets>) -> Self {
         let now = pool.time(Instant::now());
-        let staleness = pool.config.staleness;
+        let staleness = pool.staleness();
         let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, staleness, part as u64)));
         let servers = pool.config.servers.len();
-        let controller = controller(&pool, export.policy);
+        let controller = controller(&pool, export.policy, targets);
         Self {
             number,
             parts: parts.collect(),
@@ -191,9 +192,28 @@ impl Realm {
     /// Another policy from now on, with a controller of its own.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut current = lock(&self.controller);
-        *current = controller(&self.pool, policy);
+        let targets = current.targets().map(|(targets, _)| targets);
+        *current = controller(&self.pool, policy, targets);
         self.publish(&current);
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
+    }
+
+    /// Takes over what a reload may change: for calls that come from now on.
+    pub(crate) fn reload(&self, export: Export) {
+        let policy = (self.rules().policy != export.policy).then_some(export.policy);
+        self.rules.store(Arc::new(export));
+        if let Some(policy) = policy {
+            self.set_policy(policy);
+        }
+    }
+
+    /// Takes over the pool's staleness.
+    pub(crate) fn reload_staleness(&self, now: Instant) {
+        let (now, staleness) = (self.pool.time(now), self.pool.staleness());
+        self.parts.iter().for_each(|part| lock(part).shard.set_staleness(now, staleness));
+        let mut controller = lock(&self.controller);
+        controller.set_split(staleness == Span::ZERO);
+        self.publish(&controller);
     }
 
     /// Calls sent so far, by the reason's code.
@@ -335,13 +355,13 @@ impl Realm {
 }
 
 /// A controller for an export of this pool.
-fn controller(pool: &Pool, policy: Policy) -> Controller {
+fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controller {
     let settings = Settings {
         policy,
         rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
-        targets: None,
+        targets,
         steer_share: 0.10,
-        split: pool.config.staleness == Span::ZERO,
+        split: pool.staleness() == Span::ZERO,
         seed: 1,
     };
     Controller::new(settings, pool.config.servers.len())

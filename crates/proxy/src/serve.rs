@@ -3,13 +3,17 @@
 use crate::admin::Admin;
 use crate::clerk;
 use crate::clock::Clock;
-use crate::config::{Config, Export};
+use crate::config::{Change, Config, Export, Level};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
+use crate::log;
 use crate::mountd::Mountd;
 use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::regulate;
+use crate::reload;
+use crate::state::State;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -17,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -30,6 +34,8 @@ pub struct Proxy {
     nfs: Vec<SocketAddr>,
     mount: Vec<SocketAddr>,
     admin: Admin,
+    /// As far as it is in force.
+    config: Config,
 }
 
 impl Proxy {
@@ -39,13 +45,17 @@ impl Proxy {
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
-        let (pools, exports) = realms(config);
+        let state = State::load(&config.state().file);
+        let (pools, exports) = realms(config, &state);
         let shared =
             Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
         let admin = Admin::start(&shared, config.admin())?;
-        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin };
-        proxy.start_loops(config.threads())?;
+        let config = config.clone();
+        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config };
+        proxy.start_loops(proxy.config.threads())?;
         proxy.threads.extend(keeper::start(&proxy.shared));
+        let shared = Arc::clone(&proxy.shared);
+        proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
     }
@@ -77,6 +87,37 @@ impl Proxy {
         true
     }
 
+    /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.
+    pub fn reload(&mut self, new: &Config) -> Vec<Change> {
+        let changes = reload::reload(&self.shared, &mut self.config, new);
+        reload::tell(&changes);
+        changes
+    }
+
+    /// Reads no more calls, and waits until those under way are answered and the connections closed, but no longer than this. How many
+    /// connections are left.
+    pub fn drain(&self, limit: Duration) -> usize {
+        log::answer(Level::Info, "draining", &[("clients", &self.clients()), ("limit_s", &limit.as_secs())]);
+        self.shared.draining.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        while self.clients() > 0 && start.elapsed() < limit {
+            thread::sleep(READY_LOOK);
+        }
+        let left = self.clients();
+        let level = if left == 0 { Level::Info } else { Level::Warn };
+        log::answer(level, "drained", &[("clients_left", &left), ("took_ms", &start.elapsed().as_millis())]);
+        left
+    }
+
+    /// Whether every event loop has gone round since this was last asked; asked at most every second.
+    pub fn alive(&self) -> bool {
+        self.mailboxes.iter().all(|mailbox| mailbox.alive.swap(false, Ordering::Relaxed))
+    }
+
+    fn clients(&self) -> usize {
+        self.mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum()
+    }
+
     /// Servers that take calls now, over all pools.
     pub fn open(&self) -> usize {
         let of_pool = |pool: &Arc<Pool>| pool.servers.ids().filter(|server| pool.open(*server)).count();
@@ -104,7 +145,8 @@ impl Proxy {
             let poll = Poll::new()?;
             let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
             let (mail, received) = channel();
-            self.mailboxes.push(Mailbox { mail, waker, clients: Arc::new(AtomicUsize::new(0)) });
+            let (clients, alive) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+            self.mailboxes.push(Mailbox { mail, waker, clients, alive });
             parts.push((poll, received));
         }
         let (desk, jobs) = clerk::desk();
@@ -153,7 +195,7 @@ impl Drop for Proxy {
 }
 
 /// The pools, and the exports that they serve.
-fn realms(config: &Config) -> (Vec<Arc<Pool>>, Vec<Realm>) {
+fn realms(config: &Config, state: &State) -> (Vec<Arc<Pool>>, Vec<Realm>) {
     let (clock, mut first_link) = (Clock::new(), 0);
     let mut pools = Vec::new();
     for pool in config.pools() {
@@ -161,8 +203,9 @@ fn realms(config: &Config) -> (Vec<Arc<Pool>>, Vec<Realm>) {
         first_link += pool.links();
         pools.push(pool);
     }
-    let export =
-        |(number, export): (usize, &Export)| Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]));
+    let export = |(number, export): (usize, &Export)| {
+        Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path))
+    };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)
 }
@@ -231,7 +274,7 @@ fn mappings(nfs: &[SocketAddr], mount: &[SocketAddr], mapper: &[SocketAddr]) -> 
 /// Hands every new client to the loop that has the fewest.
 fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes: &[Mailbox]) {
     let mut events = Events::with_capacity(64);
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) && !shared.draining.load(Ordering::Relaxed) {
         // Woken from time to time to see the end, and to try again what no event will tell of twice.
         if poll.poll(&mut events, Some(ACCEPT_LOOK)).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
             return;
@@ -248,8 +291,15 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
                 let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();
                 let least = mailboxes.iter().min_by_key(|mailbox| mailbox.clients.load(Ordering::Relaxed));
                 match least.filter(|_| count < shared.limits.connections) {
-                    Some(mailbox) => mailbox.send(Mail::Client(socket, client)),
-                    None => shared.turned_away.add(1),
+                    Some(mailbox) => {
+                        // Counted here, so that a burst cannot pass the limit while its mail waits.
+                        mailbox.clients.fetch_add(1, Ordering::Relaxed);
+                        mailbox.send(Mail::Client(socket, client));
+                    }
+                    None => {
+                        shared.turned_away.add(1);
+                        log::warn("connection limit reached", &[("limit", &shared.limits.connections)]);
+                    }
                 }
             }
         }

@@ -7,6 +7,7 @@ use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
 use crate::link::{Flight, Link, State};
+use crate::log;
 use crate::realm::End;
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
@@ -167,7 +168,8 @@ impl Loop {
     /// so does what else would change the same name.
     fn lost(&mut self, now: Instant, index: usize) {
         let Link { pool, server, flights, .. } = &mut self.links[index];
-        self.shared.pools[*pool].down(now, *server);
+        log::debug("no connection", &[("server", &self.shared.pools[*pool].server(*server).name)]);
+        self.shared.pools[*pool].down(now, *server, &"the connection was lost");
         let xids: Vec<u32> = flights.xids().collect();
         for xid in xids {
             let Some((flight, _)) = flights.get_mut(xid) else { continue };
@@ -225,6 +227,9 @@ impl Loop {
             let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
             let mut call = Box::new(self.recalled(now, flight, record));
             call.errand.forsaken = Some(server);
+            let (pool, procedure) = (self.links[index].pool, call.errand.forward.procedure);
+            let name = &self.shared.pools[pool].server(server).name;
+            log::warn("server given up", &[("server", name), ("call", &procedure)]);
             match call.errand.forward.procedure.idempotent() {
                 // It may be executed again: a COMMIT shows another verifier elsewhere.
                 true => {

@@ -1,10 +1,12 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod daemon;
 pub(crate) mod nfsd;
 pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod switch;
+pub(crate) mod writer;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

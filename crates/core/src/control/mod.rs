@@ -211,6 +211,11 @@ impl Controller {
         self.knobs
     }
 
+    /// The pool became coherent, or is no longer.
+    pub fn set_split(&mut self, split: bool) {
+        self.knobs.split = split;
+    }
+
     /// The signals of the last tick.
     pub fn signals(&self) -> Signals {
         self.signals

@@ -31,10 +31,15 @@ impl Fences {
             self.by_object.retain(|_, (_, until)| now < *until);
         }
         if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
-            self.all_until = self.all_until.max(until);
+            self.raise_all(until);
             return;
         }
         self.by_object.insert(object, (server, until));
+    }
+
+    /// Fences everything at home until a point in time.
+    pub fn raise_all(&mut self, until: Time) {
+        self.all_until = self.all_until.max(until);
     }
 
     /// The server that must answer for this object now.

@@ -3,13 +3,14 @@
 use super::routes::Refusal;
 use super::status::bypassed;
 use crate::api::{Bypass, Drain, Set};
+use crate::config::Level;
 use crate::config::nearest::suggestion;
 use crate::config::parse_policy;
 use crate::event::Shared;
+use crate::log;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use midas_core::cache::Mode;
-use midas_core::health::Health;
 use midas_core::id::ServerId;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +21,7 @@ pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     told.mode.as_deref().map(mode).transpose()?;
     if let Some(policy) = policy {
         export.set_policy(policy);
+        log::answer(Level::Info, "policy set", &[("export", &told.export), ("policy", &policy)]);
     }
     let policy = policy.map(|policy| format!("policy {policy}"));
     let mode = told.mode.as_ref().map(|mode| format!("mode {mode}"));
@@ -56,7 +58,8 @@ pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
     let places = places(shared, &told.server)?;
     let mut alone = Vec::new();
     for (pool, server) in &places {
-        pool.servers.set_health(pool.time(Instant::now()), *server, Health::Drained);
+        pool.drain(Instant::now(), *server);
+        log::answer(Level::Info, "drain", &[("server", &told.server)]);
         shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, pool)).for_each(Realm::settle_in);
         if pool.some_open(0).is_none() {
             alone.push(pool.config.name.as_str());
@@ -72,13 +75,14 @@ pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
 /// It comes back as any server does that was away: it must answer and belong.
 pub(super) fn undrain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
     let mut places = places(shared, &told.server)?;
-    let health = places.first().map_or(Health::Up, |(pool, server)| pool.servers.health(*server));
-    places.retain(|(pool, server)| pool.servers.health(*server) == Health::Drained);
+    let standing = places.first().map_or_else(String::new, |(pool, server)| pool.standing(*server));
+    places.retain(|(pool, server)| pool.drained(*server));
     for (pool, server) in &places {
-        pool.servers.set_health(pool.time(Instant::now()), *server, Health::Down);
+        pool.undrain(Instant::now(), *server);
+        log::answer(Level::Info, "undrain", &[("server", &told.server)]);
     }
     match places.is_empty() {
-        true => Err(Refusal::wrong(format!("{} is not drained: it is {}", told.server, health.name()))),
+        true => Err(Refusal::wrong(format!("{} is not drained: it is {standing}", told.server))),
         false => Ok(format!("{} takes calls again once it has answered", told.server)),
     }
 }
@@ -101,6 +105,7 @@ pub(super) fn bypass(shared: &Shared, told: Bypass) -> String {
     for export in &shared.exports {
         export.set_bypass(told.on);
     }
+    log::answer(Level::Info, if told.on { "bypass on" } else { "bypass off" }, &[]);
     match told.on {
         true => "bypass is on: every call goes to its home".to_owned(),
         false => "bypass is off: the policies decide".to_owned(),

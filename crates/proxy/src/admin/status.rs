@@ -71,7 +71,7 @@ fn of_server(pool: &pool::Pool, server: ServerId, uncommitted: u64) -> Server {
     Server {
         name: config.name.clone(),
         address: config.address.to_string(),
-        health: view.health.name().to_owned(),
+        health: pool.standing(server),
         foreign: pool.foreign(server),
         in_flight: pool.servers.in_flight(server).into(),
         dispatched: pool.servers.dispatched(server).into(),

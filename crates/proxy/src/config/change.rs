@@ -1,8 +1,8 @@
 //! What a reload changes, and what of it a running daemon can take over.
 
-use super::Config;
 use super::entry::{Entry, Place};
 use super::key::Table;
+use super::{Config, Export, Pool};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -55,6 +55,24 @@ impl Config {
             after.iter().filter(|entry| names_its_table(entry) && !old.contains_key(&(&entry.place, entry.key)));
         changes.extend(added.map(|entry| restart(&entry.place, Difference::Added)));
         changes
+    }
+}
+
+impl Config {
+    /// Takes over from the new configuration what a running daemon can; what still differs afterwards waits for a restart.
+    pub fn take_live(&mut self, new: &Self) {
+        self.log = new.log;
+        for pool in &mut self.pools {
+            if let Some(Pool { staleness, .. }) = new.pools.iter().find(|other| other.name == pool.name) {
+                pool.staleness = *staleness;
+            }
+        }
+        for export in &mut self.exports {
+            if let Some(other) = new.exports.iter().find(|other| other.path == export.path) {
+                let Export { clients, access, squash, anonymous, insecure, policy, .. } = other.clone();
+                *export = Export { clients, access, squash, anonymous, insecure, policy, ..export.clone() };
+            }
+        }
     }
 }
 

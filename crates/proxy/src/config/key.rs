@@ -323,20 +323,27 @@ pub const KEYS: &[Key] = &[
         ..LIMIT
     },
     Key {
+        name: "drain",
+        takes: "time, 0s..24h",
+        default: Fallback::Value("\"30s\""),
+        meaning: "how long calls under way may take to end after SIGTERM",
+        ..LIMIT
+    },
+    Key {
         table: Table::Log,
         name: "format",
         takes: "`text`, `json`",
         default: Fallback::Value("\"text\""),
+        live: true,
         meaning: "the form of a line",
-        ..RESTART
     },
     Key {
         table: Table::Log,
         name: "level",
         takes: "`error`, `warn`, `info`, `debug`",
         default: Fallback::Value("\"info\""),
+        live: true,
         meaning: "the least important events that are said",
-        ..RESTART
     },
     Key {
         table: Table::Admin,

@@ -161,6 +161,8 @@ pub struct Limits {
     pub calls_per_client: usize,
     /// Bytes of records and replies under way, over all connections.
     pub memory: usize,
+    /// How long calls under way may take to end when the daemon is told to.
+    pub drain: Span,
 }
 
 /// What is said on stderr, and how.
@@ -291,6 +293,13 @@ impl Config {
 }
 
 impl Config {
+    /// The same with another form of log lines.
+    #[must_use]
+    pub fn with_log_format(mut self, format: LogFormat) -> Self {
+        self.log.format = format;
+        self
+    }
+
     /// The same with another control socket.
     #[must_use]
     pub fn with_socket(mut self, socket: PathBuf) -> Self {

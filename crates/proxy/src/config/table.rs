@@ -291,6 +291,7 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
     let record = section.read("record", reading, size(64 << 10, 64 << 20));
     let calls_per_client = section.read("calls_per_client", reading, count(1, CALLS_MAX));
     let memory = section.read("memory", reading, size(16 << 20, 1 << 40));
+    let drain = section.read("drain", reading, time(Span::ZERO, DAY));
     let (record, memory) = (record?, memory?);
     if memory < MEMORY_RECORDS_MIN * record {
         let needed = show_size((MEMORY_RECORDS_MIN * record) as u64);
@@ -298,7 +299,8 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
             format!("memory must hold {MEMORY_RECORDS_MIN} records of {}: at least {needed}", show_size(record as u64));
         reading.wrong(section.place("memory"), said);
     }
-    Some(Limits { connections: connections? as usize, record, calls_per_client: calls_per_client? as usize, memory })
+    let (connections, calls_per_client) = (connections? as usize, calls_per_client? as usize);
+    Some(Limits { connections, record, calls_per_client, memory, drain: drain? })
 }
 
 fn log(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Log> {

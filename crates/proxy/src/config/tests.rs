@@ -72,6 +72,7 @@ connections = 100
 record = "1MiB"
 calls_per_client = 16
 memory = 67108864
+drain = "5s"
 [log]
 format = "json"
 level = "debug"
@@ -149,7 +150,13 @@ fn the_example_means_what_it_says() {
             policy: Policy::FirstFit(Gap::Auto),
             mode: Mode::Strict,
         }],
-        limits: Limits { connections: 16_384, record: 2 << 20, calls_per_client: 4096, memory: 1 << 30 },
+        limits: Limits {
+            connections: 16_384,
+            record: 2 << 20,
+            calls_per_client: 4096,
+            memory: 1 << 30,
+            drain: Span::from_secs(30),
+        },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
         state: State { file: "/var/lib/midas/state.json".into() },
@@ -203,6 +210,7 @@ fn every_key_may_be_given_otherwise() {
         "1MiB",
         "16",
         "64MiB",
+        "5s",
         "json",
         "debug",
         "/run/m.sock",
@@ -536,7 +544,7 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
         ),
         (
             format!("threads = {}\n{SHORT}[log]\nlevel = \"debug\"\n", 1 + cores()),
-            vec!["THREADS", "[log]: level changed from info to debug (at the next restart)"],
+            vec!["THREADS", "[log]: level changed from info to debug"],
         ),
     ];
     let old = parsed(SHORT);
@@ -548,6 +556,10 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
         let changes = old.differences(&new);
         assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), want, "{text}");
         assert_eq!(changes.is_empty(), old == new, "{text}");
+        let mut running = old.clone();
+        running.take_live(&new);
+        let waiting: Vec<Change> = changes.into_iter().filter(|change| change.applies == Applies::Restart).collect();
+        assert_eq!(running.differences(&new), waiting, "{text}");
     }
 }
 
@@ -602,7 +614,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 16);
+    assert_eq!(ranged.count(), 17);
 }
 
 #[test]

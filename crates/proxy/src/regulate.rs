@@ -1,0 +1,78 @@
+//! What is done four times a second: the controllers' fast tick, and telling what came of it and of the servers.
+
+use crate::event::Shared;
+use crate::keeper::{exports, pause};
+use crate::log;
+use crate::pool::{Pool, lock};
+use crate::realm::Realm;
+use crate::state::State;
+use midas_core::control::warmup::Origin;
+use midas_core::control::{Actuation, Controller, Knob};
+use midas_core::health::Health;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Until the daemon ends.
+pub(crate) fn run(shared: &Shared, mut state: State) {
+    let mut seen: Vec<Vec<Health>> = shared.pools.iter().map(|pool| healths(pool)).collect();
+    while pause(shared, CONTROL) {
+        let now = Instant::now();
+        for (pool, seen) in shared.pools.iter().zip(&mut seen) {
+            regulate(shared, pool, now, &mut state);
+            tell_healths(pool, seen);
+        }
+        state.save_changed();
+        log::tick(now);
+    }
+}
+
+fn regulate(shared: &Shared, pool: &Arc<Pool>, now: Instant, state: &mut State) {
+    let exports: Vec<_> = exports(shared, pool).collect();
+    let mut controllers: Vec<_> = exports.iter().map(|export| lock(&export.controller)).collect();
+    pool.tick(now, controllers.iter_mut().map(|controller| &mut **controller));
+    for (export, controller) in exports.iter().zip(&mut controllers) {
+        export.publish(controller);
+        tell_actuations(export, controller);
+        match controller.targets() {
+            Some((targets, Origin::Warmup | Origin::Given)) => state.keep(&export.rules().path, &targets),
+            // Defaults are what a warm-up that failed leaves: the next daemon tries again.
+            Some((_, Origin::Default)) | None => {}
+        }
+    }
+}
+
+fn tell_actuations(export: &Realm, controller: &mut Controller) {
+    let path = export.rules().path.clone();
+    for Actuation { knob, from, to, cause, .. } in controller.drain_events() {
+        let say = if knob == Knob::Steering { log::info } else { log::debug };
+        let about = format!("{path} {}", knob.name());
+        say("knob turned", &[("knob", &about), ("from", &from), ("to", &to), ("cause", &cause)]);
+    }
+}
+
+fn healths(pool: &Pool) -> Vec<Health> {
+    pool.servers.ids().map(|server| pool.servers.health(server)).collect()
+}
+
+/// Says which servers are not as they were when last looked at, and why.
+fn tell_healths(pool: &Pool, seen: &mut Vec<Health>) {
+    let now = healths(pool);
+    for (server, (before, health)) in pool.servers.ids().zip(seen.iter().zip(&now)).filter(|(_, (a, b))| a != b) {
+        let (name, was) = (&pool.server(server).name, before.name());
+        match health {
+            Health::Up => log::info("server is up", &[("server", name), ("was", &was)]),
+            Health::Probation => log::info("server is on probation", &[("server", name), ("was", &was)]),
+            Health::Drained => log::info("server is drained", &[("server", name), ("was", &was)]),
+            Health::Failing => log::warn("server is failing", &[("server", name), ("why", &"it answers with errors")]),
+            Health::Down => log::warn("server is down", &[("server", name), ("why", &pool.closed(server))]),
+            Health::Quarantined => {
+                let why = pool.foreign(server).unwrap_or_default();
+                log::error("server is quarantined", &[("server", name), ("why", &why)]);
+            }
+        }
+    }
+    *seen = now;
+}
+
+/// The controller's fast tick.
+const CONTROL: Duration = Duration::from_millis(250);
