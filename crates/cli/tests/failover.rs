@@ -199,6 +199,18 @@ fn renames_and_removals_are_not_executed_twice_either() {
     }
 }
 
+#[test]
+fn a_server_that_forgets_every_handle_is_not_believed() {
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
+    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+    let proxy = Serve::of(&config(&servers, "4s"));
+    let load = Load::start(&proxy, "--op lookup --connections 4 --depth 4", Duration::from_secs(3));
+    load.wait(1000);
+    nfsd.tell("fault 1 other-handles");
+    load.wait(1000);
+    load.end();
+}
+
 /// Reads and changes, 64 connections with 32 calls each. Without removals: a head of Ganesha 4.3 answers STALE to a READDIRPLUS of a
 /// directory from which another call removes a name, without any proxy.
 const MIXED: &str = "--workload zipf:1.1 --write-share 0.3 --connections 64 --depth 32";

@@ -59,6 +59,8 @@ pub(crate) struct Flight {
     pub(crate) left: bool,
     /// Whether it is being found out if it was executed.
     pub(crate) asked: bool,
+    /// How many servers' answers to it were in doubt.
+    pub(crate) tries: u8,
 }
 
 impl Link {

@@ -72,6 +72,15 @@ pub(crate) struct Would {
     pub(crate) route: Result<Route, Exclusion>,
 }
 
+/// What a call has lived through that its way depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wishes {
+    /// A server that it waited for in vain: it is no longer tied to it.
+    pub(crate) forsaken: Option<ServerId>,
+    /// The one to ask instead of one whose answer is in doubt.
+    pub(crate) instead: Option<ServerId>,
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -113,7 +122,7 @@ impl Realm {
         &self,
         now: Instant,
         meaning: Meaning,
-        forsaken: Option<ServerId>,
+        Wishes { forsaken, instead }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let now = self.pool.time(now);
         let meaning = self.movable(meaning);
@@ -125,6 +134,7 @@ impl Realm {
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
         let acting = || self.pool.servers.acting_home(meaning.place).filter(|_| forsaken.is_some() && self.stale());
         let bound = bound.or_else(|| acting().map(|server| (server, Bound::Fenced)));
+        let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };

@@ -8,15 +8,17 @@ use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
 use crate::link::{Flight, Link, State};
 use crate::log;
-use crate::realm::End;
+use crate::pool::Pool;
+use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
 use crate::verify::{Doubt, Verdict};
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::time::Span;
 use midas_net::{Buffers, Flow, Go};
-use midas_nfs::nfs3::{Nfsstat3, Reply};
+use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::record;
 use mio::event::Event;
 use std::time::{Duration, Instant};
@@ -37,8 +39,9 @@ struct Errand {
     asker: Asker,
     forward: Forward,
     since: Instant,
-    /// A server that it waited for in vain.
-    forsaken: Option<ServerId>,
+    wishes: Wishes,
+    /// How many servers' answers to it were in doubt.
+    tries: u8,
 }
 
 /// What a call waits for.
@@ -58,7 +61,7 @@ pub(crate) fn begin(
     (asker, forward): (Asker, Forward),
     record: &[u8],
 ) -> Option<Box<Held>> {
-    let errand = Errand { asker, forward, since: now, forsaken: None };
+    let errand = Errand { asker, forward, since: now, wishes: Wishes::default(), tries: 0 };
     let Wait { bound, why } = errand.send(now, shared, links, buffers, record).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop].held(why);
@@ -76,10 +79,10 @@ impl Errand {
         buffers: &mut Buffers,
         record: &[u8],
     ) -> Result<(), Wait> {
-        let Self { asker, forward: Forward { xid, procedure, meaning, known, realm, owner, cost }, since, forsaken } =
-            self;
+        let Self { asker, forward, since, wishes, tries } = self;
+        let Forward { xid, procedure, meaning, known, realm, owner, cost } = forward;
         let export = &shared.exports[realm];
-        let sent = export.send(now, meaning, forsaken).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
+        let sent = export.send(now, meaning, wishes).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
@@ -92,7 +95,7 @@ impl Errand {
         let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
-            Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false },
+            Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false, tries },
             record,
             buffers,
         );
@@ -126,22 +129,30 @@ impl Loop {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
-            let (name, tally) = (&shared.pools[*pool].server(*server).name, &shared.tallies[*number]);
+            let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
+            let name = &pool.server(*server).name;
+            let mut doubted = Vec::new();
             let flow = connection.receive(scratch, |reply, _| {
                 tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
-                if let Some(flight) = xid.and_then(|xid| flights.remove(xid)) {
+                let Some(xid) = xid else { return Go::Continue(()) };
+                if flights.get_mut(xid).is_some_and(|(flight, _)| in_doubt(pool, flight, reply)) {
+                    doubted.extend(flights.remove_with(xid));
+                } else if let Some(flight) = flights.remove(xid) {
                     let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
                     relay.reply(now, name, flight, reply);
                 }
                 Go::Continue(())
             });
+            for (flight, record) in doubted {
+                self.ask_another(now, flight, record);
+            }
             match flow {
                 Ok(Flow::More) => {}
                 Ok(Flow::Drained) if closed => {}
                 Ok(Flow::Drained | Flow::Waiting) => break,
                 Err(_) => {
-                    links[index].failed(now);
+                    self.links[index].failed(now);
                     self.lost(now, index);
                     break;
                 }
@@ -151,6 +162,17 @@ impl Loop {
         if !self.held.is_empty() {
             self.send_held(now);
         }
+    }
+
+    /// A server does not know an object that others may know (nfs3.md, A4): one of them is asked before the client is told.
+    fn ask_another(&mut self, now: Instant, flight: Flight, record: Vec<u8>) {
+        let (server, tries) = (flight.sent.ticket.route.to, flight.tries + 1);
+        let end = End::Answered { ok: false, unstable: false };
+        let mut call = self.recalled(now, flight, record, end);
+        let pool = &self.shared.exports[call.errand.forward.realm].pool;
+        call.errand.wishes.instead = pool.some_open(server.index() + 1);
+        call.errand.tries = tries;
+        self.held.push_back(Box::new(call));
     }
 
     pub(crate) fn flush_links(&mut self, now: Instant) {
@@ -213,7 +235,7 @@ impl Loop {
         };
         for xid in self.links[index].chosen(movable) {
             let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
-            let call = self.recalled(now, flight, record);
+            let call = self.recalled(now, flight, record, End::Lost);
             self.held.push_back(Box::new(call));
         }
         self.send_held(now);
@@ -225,8 +247,8 @@ impl Loop {
         let server = self.links[index].server;
         for xid in self.links[index].chosen(given_up) {
             let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
-            let mut call = Box::new(self.recalled(now, flight, record));
-            call.errand.forsaken = Some(server);
+            let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
+            call.errand.wishes.forsaken = Some(server);
             let (pool, procedure) = (self.links[index].pool, call.errand.forward.procedure);
             let name = &self.shared.pools[pool].server(server).name;
             log::warn("server given up", &[("server", name), ("call", &procedure)]);
@@ -324,18 +346,19 @@ impl Loop {
         }
     }
 
-    /// A call that will get no answer from its server.
-    fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>) -> Held {
-        let Flight { waits: Waits { asker, xid, procedure, known, cost }, owner, realm, mut sent, since, left, .. } =
-            flight;
+    /// A call whose server gives no answer that could be relayed.
+    fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>, end: End) -> Held {
+        let Flight { waits, owner, realm, mut sent, since, left, tries, .. } = flight;
+        let Waits { asker, xid, procedure, known, cost } = waits;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
         match left {
-            true => self.shared.exports[realm].settle(now, sent, End::Lost),
+            true => self.shared.exports[realm].settle(now, sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
-        Held { errand: Errand { asker, forward, since, forsaken: None }, record, bound: None, doubtful }
+        let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
+        Held { errand, record, bound: None, doubtful }
     }
 
     /// Tries every call that is held once.
@@ -347,18 +370,20 @@ impl Loop {
                 self.purse.earn(call.errand.forward.cost);
                 continue;
             }
-            if let (true, Some(server)) = (call.doubtful, call.errand.forsaken) {
+            if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
                 self.find_out(now, call, server);
                 continue;
             }
             self.forsake(now, &mut call);
-            if call.errand.forsaken.is_some() && self.cut_off(&call) {
+            if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
                 self.refuse(&call, Nfsstat3::BAD_COOKIE);
                 continue;
             }
             let Self { shared, links, buffers, .. } = self;
             if let Err(wait) = call.errand.send(now, shared, links, buffers, &call.record) {
                 call.bound = wait.bound;
+                // Whoever was to be asked instead does not answer: anyone may.
+                call.errand.wishes.instead = None;
                 self.held.push_back(call);
             }
         }
@@ -385,11 +410,32 @@ impl Loop {
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         let waited = now.saturating_duration_since(call.errand.since);
         if !pool.open(server) && waited >= duration(pool.config.failover_after).mul_f64(GIVE_UP) {
-            call.errand.forsaken = Some(server);
+            call.errand.wishes.forsaken = Some(server);
         }
     }
 }
 
+/// Whether others may know better: an object that a server does not know, or GETATTR of a device that another head of Ganesha made. Only
+/// where what one server knows all know, and only for calls that may be sent again.
+fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
+    let Some([.., b0, b1, b2, b3]) = reply.first_chunk::<28>() else { return false };
+    let plain = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
+    let doubtful = match Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])) {
+        Nfsstat3::STALE | Nfsstat3::BADHANDLE => true,
+        Nfsstat3::INVAL => flight.waits.procedure == Procedure::Getattr,
+        _ => false,
+    };
+    let server = flight.sent.ticket.route.to;
+    plain
+        && doubtful
+        && flight.tries < TRIES
+        && flight.sent.meaning.movable
+        && pool.staleness() == Span::ZERO
+        && pool.some_open(server.index() + 1).is_some_and(|other| other != server)
+}
+
+/// Servers whose answer to one call may be doubted.
+const TRIES: u8 = 2;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Duration = Duration::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.
