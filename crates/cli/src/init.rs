@@ -18,8 +18,11 @@ use std::time::Duration;
 /// out because it does not belong to the others, 2 if one was left out because it did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Servers of one namespace: HOST[:PORT][?mount=PORT]; ports that are not named are looked for
-    #[arg(required = true, value_name = "SERVER")]
+    #[arg(
+        required = true,
+        value_name = "SERVER",
+        help = "Servers of one namespace: HOST[:PORT][?mount=PORT]; ports that are not named are looked for"
+    )]
     servers: Vec<String>,
     /// A network or an address that may mount; may be given several times
     #[arg(long, value_name = "NET")]

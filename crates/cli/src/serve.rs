@@ -1,6 +1,7 @@
 //! `midas serve`: the proxy.
 
 use crate::failure::Failure;
+use crate::nfsd::raise_file_limit;
 use crate::notify::Notify;
 use crate::signal;
 use clap::Args;
@@ -33,6 +34,7 @@ impl Options {
         let config = self.read().map_err(|error| Failure::Broken(error.to_string()))?;
         let (stop, reload) = (signal::stop()?, signal::reload()?);
         log::set(config.log());
+        raise_file_limit();
         let mut notify = Notify::new();
         let mut proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
         let mut said = false;
@@ -42,13 +44,14 @@ impl Options {
                 say_ready(&proxy, &notify)?;
             }
             if reload.swap(false, Ordering::Relaxed) {
-                self.reload(&mut proxy, &notify);
+                self.reload(&mut proxy, &notify, said);
             }
             notify.sign(|| proxy.alive());
             std::thread::sleep(LOOK);
         }
         notify.stopping();
         proxy.drain(Duration::from_nanos(config.limits().drain.as_nanos()));
+        log::flush();
         Ok(())
     }
 
@@ -65,7 +68,7 @@ impl Options {
     }
 
     /// An invalid file changes nothing.
-    fn reload(&self, proxy: &mut Proxy, notify: &Notify) {
+    fn reload(&self, proxy: &mut Proxy, notify: &Notify, serving: bool) {
         notify.reloading();
         match self.read() {
             Ok(config) => drop(proxy.reload(&config)),
@@ -76,7 +79,10 @@ impl Options {
                 log::answer(Level::Error, "not reloaded", &[("file", &self.config.display())]);
             }
         }
-        notify.ready(SERVING);
+        // Who reloads before there is a server is not ready for it.
+        if serving {
+            notify.ready(SERVING);
+        }
     }
 }
 

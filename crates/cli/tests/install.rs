@@ -75,6 +75,7 @@ fn systemd_takes_the_unit_and_finds_it_little_exposed() {
     let unit = at("usr/lib/systemd/system/midas.service");
     let analyze = |arguments: &[&str]| bounded("systemd-analyze", LIMIT).args(arguments).arg(&unit).output().unwrap();
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        assert!(std::env::var("MIDAS_CI").is_err(), "the unit must be verified here");
         println!("skipped: systemd-analyze is not here; the unit is not verified");
         return;
     }

@@ -33,8 +33,8 @@ pub struct Known {
 /// How far the first call has come.
 #[derive(Debug)]
 enum State<T> {
-    /// It waits or runs; its answer goes to the newest asker.
-    Running(T),
+    /// It waits or runs, since then; its answer goes to the newest asker.
+    Running(T, Instant),
     /// Its results.
     Done(Box<[u8]>),
 }
@@ -69,16 +69,14 @@ impl<T> Replays<T> {
     ) -> Verdict<'_, T> {
         let known = Known { client, xid, procedure, checksum: self.checksum(record) };
         self.expire(now);
-        self.make_room();
         match self.known.entry(known) {
             Entry::Vacant(place) => {
-                place.insert(State::Running(asker));
-                self.order.push_back((now, known));
+                place.insert(State::Running(asker, now));
                 Verdict::New(known)
             }
             Entry::Occupied(place) => match place.into_mut() {
                 State::Done(results) => Verdict::Done(results),
-                State::Running(newest) => Verdict::Joined(std::mem::replace(newest, asker)),
+                State::Running(newest, _) => Verdict::Joined(std::mem::replace(newest, asker)),
             },
         }
     }
@@ -92,10 +90,16 @@ impl<T> Replays<T> {
 
     /// A call was executed: its results are kept, and its newest asker is who gets them.
     pub fn finish(&mut self, known: &Known, results: &[u8]) -> Option<T> {
+        self.make_room();
         let state = self.known.get_mut(known)?;
+        let State::Running(..) = state else { return None };
         self.bytes += results.len();
         match std::mem::replace(state, State::Done(results.into())) {
-            State::Running(asker) => Some(asker),
+            State::Running(asker, since) => {
+                // Only what is kept has a place in the order: WRITEs that come and go push nothing out.
+                self.order.push_back((since, *known));
+                Some(asker)
+            }
             State::Done(_) => None,
         }
     }
@@ -103,7 +107,7 @@ impl<T> Replays<T> {
     /// A call is over whose answer need not be kept: sent again, it may be executed again. Its newest asker.
     pub fn forget(&mut self, known: &Known) -> Option<T> {
         match self.known.remove(known)? {
-            State::Running(asker) => Some(asker),
+            State::Running(asker, _) => Some(asker),
             State::Done(results) => {
                 self.bytes -= results.len();
                 None
@@ -116,7 +120,7 @@ impl<T> Replays<T> {
         *self = Self::new();
     }
 
-    /// The oldest answers make way; a call that still runs is passed over once and looked at again later.
+    /// The oldest answers make way.
     fn make_room(&mut self) {
         for _ in 0..2 {
             if self.order.len() < CALLS_MOST && self.bytes < BYTES_MOST {
@@ -137,14 +141,9 @@ impl<T> Replays<T> {
     }
 
     fn pop(&mut self) {
-        let Some((since, oldest)) = self.order.pop_front() else { return };
-        match self.known.get(&oldest) {
-            Some(State::Running(_)) => self.order.push_back((since, oldest)),
-            Some(State::Done(results)) => {
-                self.bytes -= results.len();
-                self.known.remove(&oldest);
-            }
-            None => {}
+        let Some((_, oldest)) = self.order.pop_front() else { return };
+        if let Some(State::Done(results)) = self.known.remove(&oldest) {
+            self.bytes -= results.len();
         }
     }
 }

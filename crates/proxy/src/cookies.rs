@@ -50,11 +50,14 @@ impl Cookies {
     }
 }
 
-/// Asks a server that is about to be admitted. What cannot be asked leaves what is known.
+/// Asks a server that is about to be admitted.
 pub(crate) fn ask(pool: &Pool, server: ServerId, roots: &[Vec<u8>]) {
     let others: Vec<ServerId> = pool.servers.ids().filter(|other| *other != server && pool.open(*other)).collect();
-    if let Ok(Some(same)) = compare(pool, server, &others, roots) {
-        pool.cookies.heard(server, &others, same);
+    match compare(pool, server, &others, roots) {
+        Ok(Some(same)) => pool.cookies.heard(server, &others, same),
+        Ok(None) => {}
+        // Who could not be asked has shown nothing.
+        Err(_) => pool.cookies.heard(server, &others, false),
     }
 }
 

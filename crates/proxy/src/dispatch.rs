@@ -213,8 +213,8 @@ fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<
     let of = |handle: FileHandle<'a>| shared.whose.of(handle.bytes()).ok_or(Unowned::Unknown(handle));
     let owner = of(handle)?;
     match second.map(of).transpose()? {
-        Some(other) if other != owner => Err(Unowned::Different),
-        Some(_) | None => Ok(owner),
+        Some(other) => shared.whose.common(owner, other).ok_or(Unowned::Different),
+        None => Ok(owner),
     }
 }
 

@@ -59,7 +59,8 @@ impl Shared {
     ) -> Self {
         let tallies = (0..loops).map(|_| Tally::default()).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
-        let whose = Whose::new(exports.len());
+        let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
+        let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
         let memory = Budget::new(limits.memory);
         let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (started, turned_away) = (Instant::now(), Count::default());
@@ -358,7 +359,12 @@ impl Loop {
                 self.pause(slot);
                 continue;
             }
-            match self.receive(now, slot) {
+            let received = self.receive(now, slot);
+            // Its answers may have found it gone.
+            if self.slot_of(asker).is_none() {
+                continue;
+            }
+            match received {
                 Ok(Flow::Drained) if !self.clients[slot].read_closed => {}
                 Ok(Flow::Drained | Flow::More) => self.enqueue(slot),
                 Ok(Flow::Waiting) => {
@@ -385,7 +391,6 @@ impl Loop {
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
-        *moved = now;
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
@@ -399,6 +404,8 @@ impl Loop {
                 Taken::Unsorted(unknown) => {
                     // If there are too many to ask for, the next tick asks.
                     let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                    *owed += record.len();
+                    purse.spend(record.len());
                     unsorted.push(Unsorted { asker: origin.asker, unknown, record: record.to_vec() });
                 }
                 Taken::Forward(forward, squashed) => {
@@ -412,13 +419,21 @@ impl Loop {
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
+        if !matches!(flow, Ok(Flow::Waiting)) {
+            *moved = now;
+        }
         for asker in displaced {
-            match asker.event_loop == self.number {
-                true => self.waited(asker),
-                false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
-            }
+            self.displace(asker);
         }
         flow
+    }
+
+    /// Another connection waits for the answer instead.
+    fn displace(&mut self, asker: Asker) {
+        match asker.event_loop == self.number {
+            true => self.waited(asker),
+            false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
+        }
     }
 
     /// Calls that waited for this can be taken now, or answered that there is no such object.
@@ -431,9 +446,12 @@ impl Loop {
     }
 
     fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
+        self.purse.earn(call.record.len());
         let Some(slot) = self.slot_of(call.asker) else { return };
         let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
+        *owed = owed.saturating_sub(call.record.len());
+        let mut displaced = None;
         let out = connection.output(buffers);
         let taken = match stale {
             true => dispatch::stale(&shared.tallies[*number], &call.record, out),
@@ -441,8 +459,13 @@ impl Loop {
         };
         match taken {
             Taken::Unsorted(unknown) => {
-                // A name may have to be found for a call after another one, or after whose it is.
-                let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                // A name may have to be found for a call after another one, or after whose it is; what could not be found is asked for
+                // again in a while.
+                if unknown.key() != call.unknown.key() {
+                    let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
+                }
+                *owed += call.record.len();
+                purse.spend(call.record.len());
                 unsorted.push(Unsorted { unknown, ..call });
             }
             Taken::Forward(forward, squashed) => {
@@ -451,9 +474,13 @@ impl Loop {
                 purse.spend(forward.cost);
                 held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward), record));
             }
-            Taken::Done | Taken::Joined { .. } | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
+            Taken::Joined { displaced: asker } => displaced = Some(asker),
+            Taken::Done | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
         }
         self.flush(slot);
+        if let Some(asker) = displaced {
+            self.displace(asker);
+        }
     }
 
     fn ask_again(&mut self) {

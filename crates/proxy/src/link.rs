@@ -30,7 +30,9 @@ pub(crate) struct Link {
     /// Where the last connection came from.
     port: Option<u16>,
     /// Whether nobody listened since the last connection: the server has started anew, and has lost what it knew of calls.
-    restarted: bool,
+    pub(crate) restarted: bool,
+    /// Since when its server takes no calls, as far as its loop has seen.
+    pub(crate) closed: Option<Instant>,
     /// Calls that a server which has started anew has perhaps executed before.
     pub(crate) doubts: Vec<u32>,
 }
@@ -84,6 +86,7 @@ impl Link {
             backoff: BACKOFF_FIRST,
             port: None,
             restarted: false,
+            closed: None,
             doubts: Vec::new(),
         }
     }
@@ -134,6 +137,12 @@ impl Link {
         }
     }
 
+    /// For how long its server has taken no calls.
+    pub(crate) fn closed_for(&mut self, now: Instant, closed: bool) -> Duration {
+        self.closed = self.closed.or(Some(now)).filter(|_| closed);
+        self.closed.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
     fn refused(&mut self, now: Instant) {
         self.restarted = true;
         self.failed(now);
@@ -160,9 +169,13 @@ impl Link {
 
     /// Sends calls again that have had no answer for so long, under the xid that the server may know.
     pub(crate) fn repeat(&mut self, now: Instant, after: Duration, buffers: &mut Buffers) {
-        for xid in
-            self.chosen(|flight| flight.left && !flight.asked && now.saturating_duration_since(flight.sent_at) >= after)
-        {
+        let late =
+            |flight: &Flight| flight.left && !flight.asked && now.saturating_duration_since(flight.sent_at) >= after;
+        for xid in self.chosen(late) {
+            // What a server that started anew has perhaps executed is found out first.
+            if self.doubts.contains(&xid) {
+                continue;
+            }
             if let Some((flight, _)) = self.flights.get_mut(xid) {
                 flight.sent_at = now;
                 self.send(xid, buffers);

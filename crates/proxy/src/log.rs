@@ -1,8 +1,8 @@
-//! What is said on stderr: one line an event, whatever is in it, and the same thing at most once in [`QUIET`].
+//! What is said on stderr: one line an event, whatever is in it, and the same thing at most once in a while.
 //!
 //! A module of our own and not `tracing`: events are few, none lies on the path of a call that goes well, and the parts that matter here
 //! (repeats counted, one line always) its subscribers leave to be written. Silent until [`set`], so that tests of the library are.
-//! Nothing waits for it: a line that cannot be written is lost.
+//! Nothing waits for it: a thread of its own writes, and lines that it cannot write fast enough are counted and lost.
 
 use crate::config::{Level, Log, LogFormat};
 use crate::pool::lock;
@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What is known of an event, with names; the first says whom it is about.
@@ -78,7 +79,44 @@ fn write(level: Level, event: &str, facts: &Facts<'_>) {
         true => json(time, level, event, facts),
         false => text(time, level, event, facts),
     };
-    let _lost = std::io::stderr().lock().write_all(line.as_bytes());
+    if writer().try_send(Order::Line(line)).is_err() {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+enum Order {
+    Line(String),
+    /// Say when all before is written.
+    Flush(SyncSender<()>),
+}
+
+/// Waits until what was said is written, but not for ever: for the end of the process.
+pub fn flush() {
+    let (done, all) = sync_channel(1);
+    if writer().try_send(Order::Flush(done)).is_ok() {
+        let _gone = all.recv_timeout(FLUSH);
+    }
+}
+
+fn writer() -> &'static SyncSender<Order> {
+    WRITER.get_or_init(|| {
+        let (give, orders) = sync_channel(LINES);
+        std::thread::spawn(move || orders.into_iter().for_each(obey));
+        give
+    })
+}
+
+fn obey(order: Order) {
+    let lost = LOST.swap(0, Ordering::Relaxed);
+    let mut out = std::io::stderr().lock();
+    match order {
+        // Nobody is there to be told that nobody reads.
+        Order::Line(line) => drop(out.write_all(line.as_bytes())),
+        Order::Flush(done) => drop(done.send(())),
+    }
+    if lost > 0 {
+        let _gone = writeln!(out, "midas: {lost} lines of the log were lost: they are not read fast enough");
+    }
 }
 
 fn text(time: Duration, level: Level, event: &str, facts: &Facts<'_>) -> String {
@@ -165,6 +203,12 @@ impl Repeats {
 
 /// 0: nothing.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
+static WRITER: OnceLock<SyncSender<Order>> = OnceLock::new();
+static LOST: AtomicU64 = AtomicU64::new(0);
+/// Lines that wait to be written.
+const LINES: usize = 1024;
+/// How long the end of the process waits for them.
+const FLUSH: Duration = Duration::from_secs(1);
 static JSON: AtomicBool = AtomicBool::new(false);
 static REPEATS: Mutex<Repeats> = Mutex::new(Repeats(BTreeMap::new()));
 /// What was said is not said again for so long.

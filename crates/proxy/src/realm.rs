@@ -13,7 +13,7 @@ use crate::whose::Whose;
 use arc_swap::ArcSwap;
 use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
-use midas_core::control::warmup::Targets;
+use midas_core::control::warmup::{Origin, Targets};
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::id::ServerId;
@@ -145,6 +145,10 @@ impl Realm {
         match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
             Ok(ticket) => {
                 routes[ticket.route.why.code()] += 1;
+                // Those that follow before it is answered go to the same server (nfs3.md, G1).
+                if meaning.kind == (Kind::Write { unstable: true }) {
+                    part.ties.written(now, meaning.object, ticket.route.to);
+                }
                 drop(part);
                 self.fence_too(now, &also, ticket.route.to, false);
                 Ok(Sent { ticket, meaning, also, doubtful: false })
@@ -202,7 +206,9 @@ impl Realm {
     /// Another policy from now on, with a controller of its own.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut current = lock(&self.controller);
-        let targets = current.targets().map(|(targets, _)| targets);
+        // Those of a warm-up that failed are nobody's: the next one may find better.
+        let found = current.targets().filter(|(_, origin)| *origin != Origin::Default);
+        let targets = found.map(|(targets, _)| targets);
         *current = controller(&self.pool, policy, targets);
         self.publish(&current);
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));

@@ -6,10 +6,11 @@ use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::link::Flight;
 use crate::realm::End;
-use crate::translate::Kind;
+use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
+use midas_core::key::Key;
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{FsinfoOk, Nfsstat3, Procedure, Reply, StableHow, access};
+use midas_nfs::nfs3::{FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
 use slab::Slab;
 use std::time::Instant;
@@ -48,7 +49,11 @@ impl Relay<'_> {
         let mut unstable = false;
         if let (Some(0), Some(results)) = (status, results) {
             (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
-            self.shared.whose.learn_from(owner, waits.procedure, results);
+            if waits.procedure == Procedure::Lookup && changed.is_none() {
+                changed = self.no_higher(realm, &sent.meaning);
+            }
+            let given = changed.as_deref().unwrap_or(results);
+            self.shared.whose.learn_from(owner, waits.procedure, given);
         }
         let export = &self.shared.exports[realm];
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
@@ -131,6 +136,19 @@ impl Relay<'_> {
             }
             _ => (None, false),
         }
+    }
+
+    /// The parent of an export's root is the root, wherever it lies in what the servers export.
+    fn no_higher(&self, realm: usize, meaning: &Meaning) -> Option<Vec<u8>> {
+        if meaning.object != meaning.place.named(b"..") {
+            return None;
+        }
+        let agreed = self.shared.exports[realm].agreed();
+        let root = &agreed.as_ref().as_ref()?.root;
+        let object = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        let mut out = Vec::new();
+        Reply::Lookup(Ok(LookupOk { object, attributes: None, dir_attributes: None })).encode(&mut out);
+        Some(out)
     }
 
     /// The limits that hold wherever a call goes.

@@ -3,7 +3,7 @@
 use crate::admin::Admin;
 use crate::clerk;
 use crate::clock::Clock;
-use crate::config::{Change, Config, Export, Level};
+use crate::config::{self, Change, Config, Export, Level};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
@@ -33,7 +33,7 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     nfs: Vec<SocketAddr>,
     mount: Vec<SocketAddr>,
-    admin: Admin,
+    admin: Option<Admin>,
     /// As far as it is in force.
     config: Config,
 }
@@ -41,15 +41,23 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
+        Self::launch(config, State::load(&config.state().file), Some(config.admin()))
+    }
+
+    /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
+    pub fn start_alone(config: &Config) -> io::Result<Self> {
+        Self::launch(config, State::nowhere(), None)
+    }
+
+    fn launch(config: &Config, state: State, admin: Option<&config::Admin>) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
-        let state = State::load(&config.state().file);
         let (pools, exports) = realms(config, &state);
         let shared =
             Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
-        let admin = Admin::start(&shared, config.admin())?;
+        let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
         let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config };
         proxy.start_loops(proxy.config.threads())?;
@@ -72,7 +80,7 @@ impl Proxy {
 
     /// Where the read-only part of the control plane is answered over TCP, if anywhere.
     pub fn admin_tcp(&self) -> Option<SocketAddr> {
-        self.admin.tcp()
+        self.admin.as_ref().and_then(Admin::tcp)
     }
 
     /// Waits until clients can be served: every export has a server. False after `patience`.
@@ -285,7 +293,18 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
             });
         }
         for listener in listeners.all() {
-            while let Ok((socket, client)) = listener.accept() {
+            loop {
+                let (socket, client) = match listener.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => break,
+                    Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {
+                        continue;
+                    }
+                    Err(error) => {
+                        log::warn("cannot accept", &[("why", &error)]);
+                        break;
+                    }
+                };
                 // Who came over IPv4 to a listener for both is an IPv4 client in every list.
                 let client = SocketAddr::new(client.ip().to_canonical(), client.port());
                 let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();

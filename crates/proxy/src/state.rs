@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// The file, and what it should hold.
 pub(crate) struct State {
-    file: PathBuf,
+    /// None: nothing outlives this proxy.
+    file: Option<PathBuf>,
     exports: BTreeMap<String, Kept>,
     changed: bool,
     /// Whether it was said that the file cannot be written.
@@ -47,7 +48,12 @@ impl State {
             log::warn("state ignored", &[("file", &file.display()), ("why", &why)]);
             BTreeMap::new()
         });
-        Self { file: file.to_owned(), exports, changed: false, said: false }
+        Self { file: Some(file.to_owned()), exports, changed: false, said: false }
+    }
+
+    /// For a proxy that reads and leaves nothing.
+    pub(crate) fn nowhere() -> Self {
+        Self { file: None, exports: BTreeMap::new(), changed: false, said: false }
     }
 
     /// The targets of an export.
@@ -76,16 +82,15 @@ impl State {
 
     /// Writes what has changed. What cannot be written is lost until the next change.
     pub(crate) fn save_changed(&mut self) {
-        if !std::mem::take(&mut self.changed) {
-            return;
-        }
+        let Some(file) = self.file.as_ref().filter(|_| self.changed) else { return };
+        self.changed = false;
         let document = Document { version: VERSION, exports: self.exports.clone() };
         let bytes = serde_json::to_vec_pretty(&document).map_err(io::Error::from);
-        match bytes.and_then(|bytes| replace(&self.file, &bytes)) {
-            Ok(()) => log::debug("state kept", &[("file", &self.file.display())]),
+        match bytes.and_then(|bytes| replace(file, &bytes)) {
+            Ok(()) => log::debug("state kept", &[("file", &file.display())]),
             Err(error) if !self.said => {
                 self.said = true;
-                log::warn("state cannot be kept", &[("file", &self.file.display()), ("why", &error)]);
+                log::warn("state cannot be kept", &[("file", &file.display()), ("why", &error)]);
             }
             Err(_) => {}
         }

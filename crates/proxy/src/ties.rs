@@ -80,35 +80,49 @@ impl Ties {
 
 #[derive(Debug, Default)]
 struct Bounded {
-    at: HashMap<Key, (ServerId, Time)>,
-    order: VecDeque<Key>,
+    at: HashMap<Key, Tie>,
+    /// A key that came again is in it twice: its number says which place is its own.
+    order: VecDeque<(Key, u64)>,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tie {
+    server: ServerId,
+    since: Time,
+    number: u64,
 }
 
 impl Bounded {
     fn find(&self, now: Time, key: Key) -> Option<ServerId> {
-        let (server, since) = self.at.get(&key)?;
-        (now.since(*since) < KEPT).then_some(*server)
+        let tie = self.at.get(&key)?;
+        (now.since(tie.since) < KEPT).then_some(tie.server)
     }
 
     fn now(&self, now: Time) -> impl Iterator<Item = ServerId> + '_ {
-        self.at.values().filter(move |(_, since)| now.since(*since) < KEPT).map(|(server, _)| *server)
+        self.at.values().filter(move |tie| now.since(tie.since) < KEPT).map(|tie| tie.server)
     }
 
     fn insert(&mut self, now: Time, key: Key, server: ServerId) {
-        if self.at.insert(key, (server, now)).is_none() {
-            self.order.push_back(key);
+        match self.at.get_mut(&key) {
+            Some(tie) => *tie = Tie { server, since: now, ..*tie },
+            None => {
+                self.number += 1;
+                self.at.insert(key, Tie { server, since: now, number: self.number });
+                self.order.push_back((key, self.number));
+            }
         }
         while self.order.len() > TIES_MAX {
-            if let Some(oldest) = self.order.pop_front() {
-                self.at.remove(&oldest);
+            let Some((key, number)) = self.order.pop_front() else { return };
+            if self.at.get(&key).is_some_and(|tie| tie.number == number) {
+                self.at.remove(&key);
             }
         }
     }
 
     fn remove(&mut self, key: Key, server: ServerId) {
-        if self.at.get(&key).is_some_and(|(at, _)| *at == server) {
+        if self.at.get(&key).is_some_and(|tie| tie.server == server) {
             self.at.remove(&key);
-            // Its place in the order stays until it is the oldest; it is found again if the key comes back.
         }
     }
 }

@@ -189,9 +189,12 @@ impl Loop {
     /// A server's connection is gone: it leaves the feasible set at once, and what may move is sent elsewhere. What may not waits, and
     /// so does what else would change the same name.
     fn lost(&mut self, now: Instant, index: usize) {
-        let Link { pool, server, flights, .. } = &mut self.links[index];
+        let Link { pool, server, flights, restarted, .. } = &mut self.links[index];
         log::debug("no connection", &[("server", &self.shared.pools[*pool].server(*server).name)]);
-        self.shared.pools[*pool].down(now, *server, &"the connection was lost");
+        // Servers close connections that nobody uses: that says nothing, unless nobody answers when it is made again.
+        if flights.len() > 0 || *restarted {
+            self.shared.pools[*pool].down(now, *server, &"the connection was lost");
+        }
         let xids: Vec<u32> = flights.xids().collect();
         for xid in xids {
             let Some((flight, _)) = flights.get_mut(xid) else { continue };
@@ -211,17 +214,22 @@ impl Loop {
             // A drained server ends what it has, as long as it is there.
             let there = health == Health::Drained && matches!(self.links[index].state, State::Up(_));
             let open = there || matches!(health, Health::Up | Health::Probation | Health::Failing);
-            let patience = if open { duration(config.call_timeout) } else { MOVE_AFTER };
+            // While nobody else could serve them, calls stay where they are: sent again and again they would only add to the trouble.
+            let elsewhere = pool.some_open(server.index() + 1).is_some_and(|other| other != server);
+            let patience = if open || !elsewhere { duration(config.call_timeout) } else { MOVE_AFTER };
             let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
+            let closed_for = self.links[index].closed_for(now, !open);
             self.links[index].tend(now, self.poll.registry());
             if matches!(self.links[index].state, State::Up(_)) && !self.links[index].doubts.is_empty() {
                 self.ask_back(now, index);
             }
             if self.links[index].flights.len() > 0 {
-                self.move_away(now, index, patience);
+                if elsewhere {
+                    self.move_away(now, index, patience);
+                }
                 self.links[index].repeat(now, REPEAT, &mut self.buffers);
             }
-            if !open && self.links[index].flights.len() > 0 {
+            if elsewhere && closed_for >= give_up && self.links[index].flights.len() > 0 {
                 self.give_up(now, index, give_up);
             }
         }
@@ -233,12 +241,15 @@ impl Loop {
             let may = flight.sent.meaning.movable || !flight.left;
             may && now.saturating_duration_since(flight.sent_at) >= waited
         };
-        for xid in self.links[index].chosen(movable) {
-            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
+        let chosen = self.links[index].chosen(movable);
+        for xid in &chosen {
+            let Some((flight, record)) = self.links[index].flights.remove_with(*xid) else { continue };
             let call = self.recalled(now, flight, record, End::Lost);
             self.held.push_back(Box::new(call));
         }
-        self.send_held(now);
+        if !chosen.is_empty() {
+            self.send_held(now);
+        }
     }
 
     /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
@@ -246,7 +257,10 @@ impl Loop {
         let given_up = |flight: &Flight| now.saturating_duration_since(flight.since) >= waited;
         let server = self.links[index].server;
         for xid in self.links[index].chosen(given_up) {
-            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
+            let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
+            if flight.left && !flight.waits.procedure.idempotent() {
+                self.shared.exports[flight.realm].doubt(&mut flight.sent);
+            }
             let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
             call.errand.wishes.forsaken = Some(server);
             let (pool, procedure) = (self.links[index].pool, call.errand.forward.procedure);
@@ -267,7 +281,8 @@ impl Loop {
     /// Asks another server whether a call was executed.
     fn find_out(&mut self, now: Instant, call: Box<Held>, server: ServerId) {
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
-        let Some(witness) = pool.some_open(server.index() + 1).filter(|witness| *witness != server) else {
+        // The server itself, if it alone is back.
+        let Some(witness) = pool.some_open(server.index() + 1) else {
             self.held.push_back(call);
             return;
         };
@@ -408,7 +423,9 @@ impl Loop {
     fn forsake(&self, now: Instant, call: &mut Held) {
         let Some(server) = call.bound else { return };
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
-        let waited = now.saturating_duration_since(call.errand.since);
+        let closed_for = self.links[pool.links_of(server).start].closed;
+        let waited =
+            closed_for.map_or(Duration::ZERO, |since| now.saturating_duration_since(since.max(call.errand.since)));
         if !pool.open(server) && waited >= duration(pool.config.failover_after).mul_f64(GIVE_UP) {
             call.errand.wishes.forsaken = Some(server);
         }

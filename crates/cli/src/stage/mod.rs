@@ -56,7 +56,7 @@ impl Stage {
         };
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
         let config = ProxyConfig::parse(&proxy_config(plan, &nfsd.addresses())).map_err(broken)?;
-        let stage = Self { nfsd, proxy: Proxy::start(&config).map_err(broken)?, directories };
+        let stage = Self { nfsd, proxy: Proxy::start_alone(&config).map_err(broken)?, directories };
         stage.wait_until_open(plan.servers as usize)?;
         Ok(stage)
     }

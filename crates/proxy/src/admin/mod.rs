@@ -12,8 +12,9 @@ mod socket;
 mod status;
 
 use crate::api;
-use crate::config;
+use crate::config::{self, Level};
 use crate::event::Shared;
+use crate::log;
 use socket::{File, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -38,7 +39,8 @@ impl Admin {
     pub(crate) fn start(shared: &Arc<Shared>, config: &config::Admin) -> io::Result<Self> {
         let socket = match Socket::bind(&config.socket) {
             Err(error) if config.socket == Path::new(api::SOCKET) && error.kind() != io::ErrorKind::AddrInUse => {
-                eprintln!("midas: {error}; serving without it, `midas status` and the like will not work");
+                let why = format!("{error}; `midas status` and the like will not work");
+                log::answer(Level::Warn, "serving without a control socket", &[("why", &why)]);
                 None
             }
             bound => Some(bound?),

@@ -106,7 +106,7 @@ pub fn survey(servers: &[Server], source: &str, asking: &Asking<'_>) -> Survey {
     Survey { seen, parity, cookies, trial: trial.map(|trial| trial.map(|(trial, _)| trial)), left_behind }
 }
 
-/// Asks every server at once, so that one that hangs delays no other. At most [`AT_ONCE`] at a time.
+/// Asks every server at once, so that one that hangs delays no other. At most `AT_ONCE` at a time.
 pub fn all<S: Sync, T: Send>(servers: &[S], ask: impl Fn(&S) -> T + Sync) -> Vec<T> {
     let ask = &ask;
     let mut answers = Vec::with_capacity(servers.len());
