@@ -9,7 +9,7 @@ use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr
 use std::net::SocketAddr;
 use std::time::Duration;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 
 /// `/open` and `/closed` over servers of their own; the second is read-only and not for everyone.
 fn config(open: &Nfsd, closed: &Nfsd) -> String {
@@ -85,6 +85,25 @@ fn exports_whose_handles_are_the_same_are_not_both_served() {
     let proxy = Serve::of(&config(&one, &two));
     let mounts = [mount(&proxy, "/open"), mount(&proxy, "/closed")];
     assert_eq!(mounts.iter().filter(|mount| mount.is_ok()).count(), 1, "{mounts:?}");
+}
+
+#[test]
+fn nothing_leads_above_an_exports_root() {
+    let nfsd = Nfsd::start(&["--servers", "2"]);
+    let mut direct = Client::connect(nfsd.addresses[0], &Caller::ROOT, PATIENCE).unwrap();
+    let top = direct.mount(b"/").unwrap().root;
+    let place = DirOp { dir: FileHandle::new(&top).unwrap(), name: b"below" };
+    assert_eq!(direct.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap().status(), Nfsstat3::OK);
+    let proxy = Site { source: "/below".to_owned(), ..Site::of(&[nfsd.endpoint(0), nfsd.endpoint(1)]) }.start();
+    let (mut client, root) = proxy.client();
+    assert_ne!(root, top);
+    assert_eq!(client.walk(&root, b"..").unwrap(), root);
+    let dir = FileHandle::new(&root).unwrap();
+    let (cookie, cookieverf, dircount, maxcount) = (0, [0; 8], 4096, 8192);
+    let listed = client.nfs(&Call::Readdirplus { dir, cookie, cookieverf, dircount, maxcount }).unwrap();
+    let Reply::Readdirplus(Ok(page)) = listed else { panic!("{listed:?}") };
+    let names: Vec<_> = page.entries().map(Result::unwrap).map(|plus| (plus.entry.name, plus.handle)).collect();
+    assert_eq!(names, [(b".".as_slice(), Some(dir)), (b"..".as_slice(), None)]);
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -163,11 +163,7 @@ impl Realm {
         if !changed {
             return None;
         }
-        let mut honest = Page::readdirplus(u32::MAX, u32::MAX, &dir_attributes);
-        let all_fit = all.iter().all(|plus| honest.push_plus(plus));
-        debug_assert!(all_fit, "they have come in one page");
-        let list = honest.finish(entries.eof() == Some(true));
-        Some(encoded(&Reply::Readdirplus(Ok(ReaddirplusOk { dir_attributes, list: &list, ..*page }))))
+        Some(with_entries(&ReaddirplusOk { dir_attributes, ..*page }, &all, entries.eof() == Some(true)))
     }
 
     fn made(&self, now: Time, server: ServerId, meaning: &Meaning, object: Option<FileHandle<'_>>) {
@@ -197,6 +193,15 @@ impl Realm {
     fn trusted(&self, now: Time, object: Key, server: ServerId) -> bool {
         self.part(object).shard.fence(now, &self.pool.servers, object, object).is_none_or(|at| at == server)
     }
+}
+
+/// A page with these entries instead of its own.
+pub(crate) fn with_entries(page: &ReaddirplusOk<'_>, entries: &[EntryPlus<'_>], eof: bool) -> Vec<u8> {
+    let mut changed = Page::readdirplus(u32::MAX, u32::MAX, &page.dir_attributes);
+    let all_fit = entries.iter().all(|plus| changed.push_plus(plus));
+    debug_assert!(all_fit, "they have come in one page");
+    let list = changed.finish(eof);
+    encoded(&Reply::Readdirplus(Ok(ReaddirplusOk { list: &list, ..*page })))
 }
 
 fn encoded(reply: &Reply<'_>) -> Vec<u8> {

@@ -4,13 +4,14 @@ use crate::config::Access;
 use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
+use crate::fencing::with_entries;
 use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use midas_core::key::Key;
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
+use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
 use slab::Slab;
 use std::time::Instant;
@@ -49,8 +50,8 @@ impl Relay<'_> {
         let mut unstable = false;
         if let (Some(0), Some(results)) = (status, results) {
             (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
-            if waits.procedure == Procedure::Lookup && changed.is_none() {
-                changed = self.no_higher(realm, &sent.meaning);
+            if matches!(waits.procedure, Procedure::Lookup | Procedure::Readdirplus) {
+                changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
             self.shared.whose.learn_from(owner, waits.procedure, given);
@@ -139,16 +140,31 @@ impl Relay<'_> {
     }
 
     /// The parent of an export's root is the root, wherever it lies in what the servers export.
-    fn no_higher(&self, realm: usize, meaning: &Meaning) -> Option<Vec<u8>> {
-        if meaning.object != meaning.place.named(b"..") {
+    fn no_higher(&self, realm: usize, meaning: &Meaning, procedure: Procedure, results: &[u8]) -> Option<Vec<u8>> {
+        if procedure == Procedure::Lookup && meaning.object != meaning.place.named(b"..") {
             return None;
         }
         let agreed = self.shared.exports[realm].agreed();
         let root = &agreed.as_ref().as_ref()?.root;
-        let object = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
-        let mut out = Vec::new();
-        Reply::Lookup(Ok(LookupOk { object, attributes: None, dir_attributes: None })).encode(&mut out);
-        Some(out)
+        let root = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        match Reply::decode(procedure, results) {
+            Ok(Reply::Lookup(Ok(found))) if found.object != root => {
+                let mut out = Vec::new();
+                Reply::Lookup(Ok(LookupOk { object: root, attributes: None, ..found })).encode(&mut out);
+                Some(out)
+            }
+            Ok(Reply::Readdirplus(Ok(page))) => {
+                let mut entries = page.entries();
+                let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
+                let higher = |plus: &&mut EntryPlus<'_>| {
+                    plus.entry.name == b".." && plus.handle.is_some_and(|handle| handle != root)
+                };
+                let parent = all.iter_mut().find(higher)?;
+                (parent.handle, parent.attributes) = (None, None);
+                Some(with_entries(&page, &all, entries.eof() == Some(true)))
+            }
+            Ok(_) | Err(_) => None,
+        }
     }
 
     /// The limits that hold wherever a call goes.
