@@ -132,8 +132,8 @@ impl Realm {
         let knobs = self.knobs();
         let bound = self.bound(now, &mut part, &meaning, second).filter(|(server, _)| Some(*server) != forsaken);
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
-        let acting = || self.pool.servers.acting_home(meaning.place).filter(|_| forsaken.is_some() && self.stale());
-        let bound = bound.or_else(|| acting().map(|server| (server, Bound::Fenced)));
+        let acting = || Some((self.pool.servers.acting_home(meaning.place)?, Bound::Fenced));
+        let bound = if forsaken.is_some() && self.stale() { bound.or_else(acting) } else { bound };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
@@ -266,7 +266,8 @@ impl Realm {
         second: Option<ServerId>,
     ) -> Option<(ServerId, Bound)> {
         let servers = &self.pool.servers;
-        let fence = shard.fence(now, servers, meaning.object, meaning.place).or(second);
+        let fence =
+            if self.stale() { shard.fence(now, servers, meaning.object, meaning.place).or(second) } else { None };
         let fence = fence.map(|server| (server, Bound::Fenced));
         match meaning.kind {
             Kind::List { .. } if self.pool.cookies.portable() => fence,
