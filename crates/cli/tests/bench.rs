@@ -44,7 +44,7 @@ const IMPOSSIBLE: [(&str, &str); 27] = [
     ("bench --targets a=h:1,b=h:2 --duration 3s", "cannot be used with"),
     ("bench h:1 --op stat", "possible: getattr, lookup, access"),
     ("bench h:1 --op getattr --workload uniform", "cannot be used with"),
-    ("bench h:1 --workload hot", "uniform zipf:S bursts"),
+    ("bench h:1 --workload hut", "uniform zipf:S hot:S bursts"),
     ("bench h:1 --workload epoch", "--directories 1000 --files 1000"),
     ("bench h:1 --depth 0", "at least 1"),
     ("bench h:1 --depth one", "numbers separated by commas"),

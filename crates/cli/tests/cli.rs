@@ -22,7 +22,7 @@ const IMPOSSIBLE: [(&str, &str); 43] = [
     ("sim run --policy fastest", "rr, rr-client, rr-directory, hash-directory"),
     ("sim run --policy paper:x=y", "key=directory|object"),
     ("sim compare --policy rr,,jsq", "unknown policy ''"),
-    ("sim run --workload zipfian", "uniform zipf:S bursts"),
+    ("sim run --workload zipfian", "uniform zipf:S hot:S bursts"),
     ("sim run --workload zipf:9", "a number from 0 to 5"),
     ("sim run --service gauss:1ms", "const:T, exp:T, lognormal:T, bimodal:T"),
     ("sim run --service const:0s", "above 0 and at most 60s"),

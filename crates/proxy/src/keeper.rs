@@ -81,7 +81,7 @@ fn admit(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, (k
 
 /// What is found of a server becomes its health; `fresh`: it was not judged before, and has never failed to answer.
 fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, fresh: bool) {
-    let now = Instant::now();
+    let (now, decided) = (Instant::now(), !matches!(found, Ok(Standing::Undecided)));
     match found {
         Ok(Standing::Belongs) => {
             pool.set_foreign(server, None);
@@ -90,6 +90,9 @@ fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, fr
         Ok(Standing::Foreign(why)) => pool.quarantine(now, server, why),
         Ok(Standing::Undecided) => {}
         Err(error) => pool.down(now, server, &error),
+    }
+    if decided {
+        pool.set_judged(server);
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Pool {
     drained: Box<[AtomicBool]>,
     /// In nanoseconds: a reload changes it.
     staleness: AtomicU64,
+    /// Servers that were judged: they belong, or not, or do not answer.
+    judged: Box<[AtomicBool]>,
     /// Connections that were made to each server.
     connects: Box<[AtomicU64]>,
     clock: Clock,
@@ -58,6 +60,7 @@ impl Pool {
         let recorder = Mutex::new(Recorder::new(members.len()));
         let foreign = Mutex::new(vec![None; members.len()]);
         let (cookies, admission) = (Cookies::new(members.len()), Mutex::new(()));
+        let judged = members.iter().map(|_| AtomicBool::new(false)).collect();
         let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
         let closed = Mutex::new(vec!["not heard of yet".to_owned(); members.len()]);
         let drained = members.iter().map(|_| AtomicBool::new(false)).collect();
@@ -75,6 +78,7 @@ impl Pool {
             closed,
             drained,
             staleness,
+            judged,
             connects,
             clock,
         }
@@ -194,6 +198,16 @@ impl Pool {
     /// Connections that were made to a server so far.
     pub(crate) fn connects(&self, server: ServerId) -> u64 {
         self.connects[server.index()].load(Ordering::Relaxed)
+    }
+
+    /// It is known how a server stands to the pool.
+    pub(crate) fn set_judged(&self, server: ServerId) {
+        self.judged[server.index()].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that is known of every server.
+    pub(crate) fn judged(&self) -> bool {
+        self.judged.iter().all(|judged| judged.load(Ordering::Relaxed))
     }
 
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {

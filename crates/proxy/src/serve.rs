@@ -83,10 +83,12 @@ impl Proxy {
         self.admin.as_ref().and_then(Admin::tcp)
     }
 
-    /// Waits until clients can be served: every export has a server. False after `patience`.
+    /// Waits until clients can be served: every export has a server, and every server was judged once. False after `patience`.
     pub fn ready(&self, patience: Duration) -> bool {
         let start = Instant::now();
-        while self.shared.exports.iter().any(|export| export.agreed().is_none()) {
+        let agreed = || self.shared.exports.iter().all(|export| export.agreed().is_some());
+        let judged = || self.shared.pools.iter().all(|pool| pool.judged());
+        while !(agreed() && judged()) {
             if start.elapsed() > patience {
                 return false;
             }
