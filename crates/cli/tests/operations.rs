@@ -269,6 +269,14 @@ fn back(server: &Value) -> bool {
     server["health"] == "up" || server["health"] == "probation"
 }
 
+/// Restarts an embedded server; returns when it has lost its connections, and with them what was not committed.
+fn crash(nfsd: &mut Nfsd, server: usize) {
+    let mut witness = Client::connect(nfsd.addresses[server], &Caller::ROOT, PATIENCE).unwrap();
+    witness.nfs(&Call::Null).unwrap();
+    nfsd.tell(&format!("restart {server}"));
+    while witness.nfs(&Call::Null).is_ok() {}
+}
+
 /// Drain, restart and undrain of the server that holds data that is not committed: of a file that is committed while its server is drained,
 /// and of one that is not before its server restarts.
 fn drained_and_restarted(daemon: &Daemon, mut restart: impl FnMut(usize)) {
@@ -307,7 +315,7 @@ fn drained_and_restarted(daemon: &Daemon, mut restart: impl FnMut(usize)) {
 fn an_embedded_server_is_drained_restarted_and_taken_back_and_no_byte_is_lost() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let daemon = Daemon::start(&embedded(&nfsd), &[]);
-    drained_and_restarted(&daemon, |server| nfsd.tell(&format!("restart {server}")));
+    drained_and_restarted(&daemon, |server| crash(&mut nfsd, server));
     nfsd.tell("truth");
     assert_eq!(nfsd.line()["doubles"], 0);
 }
@@ -331,7 +339,7 @@ fn a_restart_between_write_and_commit_makes_the_client_send_again() {
     let daemon = Daemon::start(&embedded(&nfsd), &[]);
     let mut file = Writer::create(daemon.mounted(), "file", 4 << 20);
     file.write();
-    nfsd.tell(&format!("restart {}", holder(&daemon)));
+    crash(&mut nfsd, holder(&daemon));
     assert_eq!(file.commit(), 1);
     file.check(&mut daemon.mounted().0);
 }
