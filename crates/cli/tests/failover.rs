@@ -251,7 +251,7 @@ fn a_server_that_forgets_every_handle_is_not_believed() {
 
 /// Reads and changes, 64 connections with 32 calls each. Without removals: a head of Ganesha 4.3 answers STALE to a READDIRPLUS of a
 /// directory from which another call removes a name, without any proxy. With few enough CREATEs: past its limit of open files it answers JUKEBOX.
-const MIXED: &str = "--workload zipf:1.1 --write-share 0.05 --connections 64 --depth 32";
+const MIXED: &str = "--workload zipf:1.1 --write-share 0.01 --connections 64 --depth 32";
 /// Calls between two events.
 const CALLS: usize = 5_000;
 const HALF_SECOND: u64 = 500_000_000;
