@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Running heads. Dropped, they end and their directory goes.
 #[derive(Debug)]
@@ -60,6 +62,13 @@ impl Ganesha {
         let pid = self.pid(head).to_string();
         let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill can be run");
         assert!(killed.success(), "head {head} was not there");
+        // Until it is gone it holds its port, and the next one would not start.
+        let gone = || fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
+        let limit = Instant::now() + PATIENCE;
+        while !gone() {
+            assert!(Instant::now() < limit, "head {head} does not end");
+            thread::sleep(LOOK);
+        }
     }
 
     /// Starts a head again that was killed; it serves a little later.
@@ -109,6 +118,9 @@ fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr)
     child
 }
 
+/// How long a head that was killed may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(10);
 /// Every head has an address of its own, so the ports may be the same.
 const NFS_PORT: u16 = 12049;
 const MOUNT_PORT: u16 = 12050;
