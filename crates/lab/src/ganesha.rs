@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub struct Ganesha {
     heads: Vec<Endpoint>,
     export: PathBuf,
+    /// When each was last started, at the latest.
+    started: Vec<Instant>,
     holder: Child,
     scratch: Scratch,
 }
@@ -31,6 +33,7 @@ impl Ganesha {
         let export = scratch.path().join("export");
         let first = loopback(heads, &[NFS_PORT, MOUNT_PORT]);
         let holder = hold(scratch.path(), heads, attr_expiration_s, first);
+        let started = vec![Instant::now(); heads];
         let heads = (0..heads as u32)
             .map(|index| Endpoint {
                 address: Ipv4Addr::from(u32::from(first) + index),
@@ -39,7 +42,7 @@ impl Ganesha {
                 path: export.display().to_string(),
             })
             .collect();
-        Self { heads, export, holder, scratch }
+        Self { heads, export, started, holder, scratch }
     }
 
     /// Where the heads listen, and the path that clients mount.
@@ -73,6 +76,9 @@ impl Ganesha {
 
     /// Starts a head again that was killed; it serves a little later.
     pub fn restart(&mut self, head: usize) {
+        // A head's write verifier is the second in which it started: in the same one nobody could tell that it has lost anything.
+        thread::sleep(A_SECOND.saturating_sub(self.started[head].elapsed()));
+        self.started[head] = Instant::now();
         let stdin = self.holder.stdin.as_mut().expect("it stays open until the end");
         writeln!(stdin, "start {}", head + 1).expect("lab/ganesha listens");
     }
@@ -121,6 +127,8 @@ fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr)
 /// How long a head that was killed may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
+/// .. and a little more.
+const A_SECOND: Duration = Duration::from_millis(1100);
 /// Every head has an address of its own, so the ports may be the same.
 const NFS_PORT: u16 = 12049;
 const MOUNT_PORT: u16 = 12050;
