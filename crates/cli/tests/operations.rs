@@ -160,7 +160,7 @@ fn sigterm_answers_what_was_read_and_clients_go_on_at_the_next_daemon_without_an
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let mut daemon = Daemon::start(&embedded(&nfsd), &[]);
     let (_, root) = daemon.mounted();
-    let (nfs, batches) = (daemon.nfs, 80);
+    let (nfs, batches) = (daemon.nfs, 600);
     let clients: Vec<_> = (0..8)
         .map(|client| {
             let root = root.clone();
