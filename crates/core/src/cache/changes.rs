@@ -24,6 +24,13 @@ pub struct Left {
     pub(super) changes: u64,
 }
 
+impl Left {
+    /// Grows with every change: of two reads, the one with the larger number left later.
+    pub const fn number(self) -> u64 {
+        self.changes
+    }
+}
+
 impl Clock {
     /// A read leaves now.
     pub fn left(&self, at: Time) -> Left {

@@ -197,6 +197,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         self.flights.join(call, joins, fills)
     }
 
+    /// A read leaves now that nobody may join.
+    pub fn left(&self, now: Time) -> Left {
+        self.clock.left(now)
+    }
+
     /// A read goes to a server; those that follow may join it.
     pub fn begin(&mut self, now: Time, call: K, class: Class) -> Fetch<K> {
         self.flights.begin(self.clock.left(now), call, class)
@@ -240,8 +245,14 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         };
         self.note_write(now, class);
         self.pressure.note(now, key);
-        self.changes.note(&key, self.clock.tick());
-        self.marks.begin(key)
+        let change = self.clock.tick();
+        self.changes.note(&key, change);
+        self.marks.begin(key, Left { at: now, changes: change })
+    }
+
+    /// Whether a mutation of `key` is unfinished.
+    pub fn pending(&self, key: &K) -> bool {
+        self.marks.pending(key) > 0
     }
 
     /// The mutation is over, or nobody will ever know (R8).
@@ -255,6 +266,17 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         }
         self.store.forget_guarded(&mark.key);
         self.marks.end(now, mark, hold);
+    }
+
+    /// The mutation is over, and the server has told what it left behind: kept as if it had been read, unless another mutation ran meanwhile.
+    pub fn end_with(&mut self, now: Time, mark: Mark<K>, class: Class, value: V, facts: Facts) -> Fill {
+        let Mark { key, begun } = mark;
+        let alone = self.marks.pending(&key) == 1 && !self.changes.since(begun, &key);
+        self.end(now, mark, Ended::Done);
+        match alone {
+            true => self.offer(now, self.clock.left(begun.at), Entry::own(key, class), value, facts),
+            false => Fill::Refused(Refusal::EpochChanged),
+        }
     }
 
     /// What is known of `key`, and what it guards, is no longer true.
