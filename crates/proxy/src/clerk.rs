@@ -1,7 +1,9 @@
 //! What waits for servers and so has no place in an event loop: directories to mount, whose a handle is, whether a call was executed.
 //! A few threads, a bounded queue.
 
+use crate::cached::Unfound;
 use crate::clock::duration;
+use crate::dispatch;
 use crate::event::{Asker, Mail, Mailbox, Shared};
 use crate::log;
 use crate::mountd::Below;
@@ -12,11 +14,12 @@ use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
-use std::net::IpAddr;
+use midas_nfs::rpc::{self, Credential};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Something to find out.
 pub(crate) enum Job {
@@ -24,6 +27,8 @@ pub(crate) enum Job {
     Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
     /// Something that a call must wait for; for this loop.
     Sort { unknown: Unknown, event_loop: usize },
+    /// Where names lead that a call changes; the call's record tells on whose behalf.
+    Lead { realm: usize, names: Vec<Unfound>, record: Vec<u8>, event_loop: usize, number: usize },
     /// Whether a call was executed; for this loop.
     Verify { doubt: Doubt, event_loop: usize, about: About },
 }
@@ -81,10 +86,11 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<
     let clerk = |_| {
         let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(&jobs));
         thread::spawn(move || {
+            let mut lines = Lines::default();
             loop {
                 let job = crate::pool::lock(&jobs).recv();
                 let Ok(job) = job else { return };
-                let (event_loop, mail) = job.done(&shared);
+                let (event_loop, mail) = job.done(&shared, &mut lines);
                 mailboxes[event_loop].send(mail);
             }
         })
@@ -93,14 +99,18 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<
 }
 
 impl Job {
-    fn done(self, shared: &Shared) -> (usize, Mail) {
+    fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
             Self::Find { below, client, xid, asker } => {
                 (asker.event_loop, Mail::Answer(asker, below.find(shared, client, xid)))
             }
             Self::Sort { unknown, event_loop } => {
-                let stale = sort(shared, &unknown);
+                let stale = sort(shared, lines, &unknown);
                 (event_loop, Mail::Sorted { key: unknown.key(), stale })
+            }
+            Self::Lead { realm, names, record, event_loop, number } => {
+                let found = lead(shared, lines, realm, &names, &record);
+                (event_loop, Mail::Led { number, found })
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
@@ -119,7 +129,7 @@ impl Job {
 }
 
 /// Finds out; whether there is no such object anywhere.
-fn sort(shared: &Shared, unknown: &Unknown) -> bool {
+fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> bool {
     match unknown {
         Unknown::Owner(handle) => {
             let owner = whose(shared, handle);
@@ -130,22 +140,78 @@ fn sort(shared: &Shared, unknown: &Unknown) -> bool {
         }
         Unknown::Target { realm, dir, name, caller } => {
             let export = &shared.exports[*realm];
-            let object = target(export, dir, name, caller);
-            export.learn_target(Key::of(dir), name, object);
+            let object = look(export, lines, (dir, name), caller);
+            export.learn_target(Key::of(dir), name, object.ok().flatten());
             false
         }
     }
 }
 
-/// Asks the server that knows a directory's names.
-fn target(export: &Realm, dir: &[u8], name: &[u8], caller: &Caller) -> Option<Key> {
+/// Where names lead; none if it cannot be told of all of them.
+fn lead(
+    shared: &Shared,
+    lines: &mut Lines,
+    realm: usize,
+    names: &[Unfound],
+    record: &[u8],
+) -> Option<Vec<Option<Key>>> {
+    let export = &shared.exports[realm];
+    let call = rpc::Call::decode(record).ok()?;
+    let caller = dispatch::caller(&Credential::decode(&call.credential).ok()?);
+    names.iter().map(|Unfound { dir, name, .. }| look(export, lines, (dir, name), &caller).ok()).collect()
+}
+
+/// Where a name leads, as the server says that knows its directory's names.
+fn look(
+    export: &Realm,
+    lines: &mut Lines,
+    (dir, name): (&[u8], &[u8]),
+    caller: &Caller,
+) -> Result<Option<Key>, Untold> {
     let pool = &export.pool;
-    let server = export.knows_names(Instant::now(), Key::of(dir))?;
-    let what = DirOp { dir: FileHandle::new(dir)?, name };
-    let mut nfs = Client::connect(pool.server(server).address, caller, duration(pool.config.probe_timeout)).ok()?;
-    match nfs.nfs(&Call::Lookup { what }).ok()? {
-        Reply::Lookup(Ok(found)) => Some(Key::of(found.object.bytes())),
-        _ => None,
+    let server = export.knows_names(Instant::now(), Key::of(dir)).ok_or(Untold)?;
+    let what = DirOp { dir: FileHandle::new(dir).ok_or(Untold)?, name };
+    let (address, patience) = (pool.server(server).address, duration(pool.config.probe_timeout));
+    lines.ask(address, caller, patience, |nfs| match nfs.nfs(&Call::Lookup { what }).map_err(|_| Untold)? {
+        Reply::Lookup(Ok(found)) => Ok(Some(Key::of(found.object.bytes()))),
+        // Who may not look it up, or finds nothing, changes nothing of it either.
+        Reply::Lookup(Err(failed)) if !matches!(failed.status, Nfsstat3::JUKEBOX | Nfsstat3::IO) => Ok(None),
+        _ => Err(Untold),
+    })
+}
+
+/// Nobody could tell.
+struct Untold;
+
+/// Connections that a clerk keeps: the next question is likely for the same server and user.
+#[derive(Default)]
+struct Lines(Vec<(SocketAddr, Caller, Client)>);
+
+impl Lines {
+    fn ask<T>(
+        &mut self,
+        address: SocketAddr,
+        caller: &Caller,
+        patience: Duration,
+        question: impl Fn(&mut Client) -> Result<T, Untold>,
+    ) -> Result<T, Untold> {
+        let known = self.0.iter().position(|(at, who, _)| *at == address && who == caller);
+        let kept = known.map(|line| self.0.remove(line).2);
+        // One that was kept may be closed by now.
+        let answered = kept.and_then(|mut line| question(&mut line).ok().map(|answer| (line, answer)));
+        let (line, answer) = match answered {
+            Some(answered) => answered,
+            None => {
+                let mut line = Client::connect(address, caller, patience).map_err(|_| Untold)?;
+                let answer = question(&mut line)?;
+                (line, answer)
+            }
+        };
+        self.0.push((address, caller.clone(), line));
+        if self.0.len() > LINES {
+            self.0.remove(0);
+        }
+        Ok(answer)
     }
 }
 
@@ -198,5 +264,7 @@ fn fsid(pool: &Pool, handle: &[u8]) -> Option<Result<u64, Nfsstat3>> {
 }
 
 const CLERKS: usize = 4;
+/// Connections that a clerk keeps.
+const LINES: usize = 16;
 /// Jobs that wait.
 const JOBS: usize = 1024;

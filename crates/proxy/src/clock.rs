@@ -1,21 +1,33 @@
-//! The daemon's only clock: the core's time, counted from the start.
+//! The daemon's only clock: the core's time. It is the time of day when the daemon started, and runs evenly from there, so that files'
+//! change times lie on it too.
 
 use midas_core::time::{Span, Time};
-use std::time::{Duration, Instant};
+use midas_nfs::nfs3::Nfstime3;
+use std::time::{Duration, Instant, SystemTime};
 
-/// Time since the daemon started.
+/// A moment by both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Clock {
+    start: Instant,
+    /// Never zero, which the core takes for never.
+    nanos: u64,
+}
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self(Instant::now())
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { start: Instant::now(), nanos: (since_1970.as_nanos() as u64).max(1) }
     }
 
-    /// The core's name for an instant. One, not zero, is the start: the core takes zero for never.
+    /// The core's name for an instant.
     pub(crate) fn at(self, now: Instant) -> Time {
-        Time::from_nanos(1 + now.saturating_duration_since(self.0).as_nanos() as u64)
+        Time::from_nanos(self.nanos + now.saturating_duration_since(self.start).as_nanos() as u64)
     }
+}
+
+/// The core's name for a file's time.
+pub(crate) fn file_time(time: Nfstime3) -> Time {
+    Time::from_nanos(u64::from(time.seconds) * 1_000_000_000 + u64::from(time.nseconds.min(999_999_999)))
 }
 
 /// A span as the standard library has it.

@@ -1,5 +1,7 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
+use crate::cached::{Asked, Kind, Who};
+use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
 use crate::counters::{Duplicate, Refused, Tally, status};
@@ -7,6 +9,7 @@ use crate::event::{Asker, Shared};
 use crate::log;
 use crate::mountd::Below;
 use crate::realm::Realm;
+use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
@@ -33,7 +36,9 @@ pub(crate) enum Taken {
     /// It runs already, and its answer comes here.
     Joined { displaced: Asker },
     /// It goes to a server; the record with another credential, where the client's user is squashed.
-    Forward(Forward, Option<Vec<u8>>),
+    Forward(Forward, Option<Vec<u8>>, Option<Claim>),
+    /// It waits with another call, and holds so much.
+    Shared(usize),
     /// A directory to mount must be found first: its answer comes from elsewhere.
     Find(Below, u32),
     /// Something must be found out first.
@@ -139,6 +144,27 @@ fn nfs(
         let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
         return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
     }
+    let cost = COPIES * record.len() + answer_size(&arguments);
+    let mut claim = None;
+    if let Owner::Export(realm) = owner
+        && shared.exports[realm].cached.answers()
+        && meaning.op.cacheable()
+    {
+        let export = &shared.exports[realm];
+        let seen = rules.seen(credential);
+        let who = Who::of(seen.as_ref().unwrap_or(credential));
+        let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
+        match export.cached.ask(export.pool.time(now), (&arguments, call.args), (meaning.place, &who), waits, out) {
+            Asked::Answered(kind) => {
+                let status = if kind == Kind::Absent { Nfsstat3::NOENT } else { Nfsstat3::OK };
+                tally.answered(procedure, Some(status));
+                return Ok(Taken::Done);
+            }
+            Asked::Joined => return Ok(Taken::Shared(cost)),
+            Asked::Fetch(fetching) => claim = Some(Claim::Reads(fetching)),
+            Asked::Pass => {}
+        }
+    }
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
     let known = match procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         true => None,
@@ -160,13 +186,12 @@ fn nfs(
         }
     };
     let squashed = rules.squash(call, credential);
-    let cost = COPIES * record.len() + answer_size(&arguments);
     let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
-    Ok(Taken::Forward(forward, squashed))
+    Ok(Taken::Forward(forward, squashed, claim))
 }
 
 /// On whose behalf something is found out for a call.
-fn caller(credential: &Credential<'_>) -> Caller {
+pub(crate) fn caller(credential: &Credential<'_>) -> Caller {
     match credential {
         Credential::Sys(sys) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
         Credential::None => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
@@ -248,9 +273,19 @@ impl Rules {
         self.others.iter().try_for_each(|export| permitted(export, client, meaning))
     }
 
+    /// Whom the servers see, if an export wants that to be another one.
+    fn seen<'c>(&self, credential: &Credential<'c>) -> Option<Credential<'c>> {
+        let Credential::Sys(sys) = credential else { return None };
+        self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
+    }
+
     /// The record on behalf of the anonymous user, if an export wants that of this one.
     fn squash(&self, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
-        self.all().find_map(|export| squash(export, call, credential))
+        let Credential::Sys(changed) = self.seen(credential)? else { return None };
+        let (mut body, mut out) = (Vec::new(), Vec::new());
+        changed.encode(&mut body);
+        rpc::Call { credential: OpaqueAuth { flavor: flavor::SYS, body: &body }, ..*call }.encode(&mut out);
+        Some(out)
     }
 }
 
@@ -264,8 +299,7 @@ fn permitted(export: &Export, client: SocketAddr, meaning: &Meaning) -> Result<(
     }
 }
 
-fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
-    let Credential::Sys(sys) = credential else { return None };
+fn squash<'c>(export: &Export, sys: &AuthSys<'c>) -> Option<AuthSys<'c>> {
     let anonymous = export.anonymous;
     let all = export.squash == Squash::All;
     let root = export.squash == Squash::Root;
@@ -276,13 +310,8 @@ fn squash(export: &Export, call: &rpc::Call<'_>, credential: &Credential<'_>) ->
         return None;
     }
     let gids: Vec<u32> = if all { Vec::new() } else { sys.gids().iter().map(|gid| gid_of(*gid)).collect() };
-    let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids)
-        .expect("as many groups and as long a name as it came with");
-    let mut body = Vec::new();
-    changed.encode(&mut body);
-    let mut out = Vec::new();
-    rpc::Call { credential: OpaqueAuth { flavor: flavor::SYS, body: &body }, ..*call }.encode(&mut out);
-    Some(out)
+    let changed = AuthSys::new(sys.stamp, sys.machinename, uid, gid_of(sys.gid), &gids);
+    Some(changed.expect("as many groups and as long a name as it came with"))
 }
 
 /// Appends a whole answer.

@@ -93,6 +93,8 @@ pub(crate) enum Mail {
     Sorted { key: Key, stale: bool },
     /// It was found out whether a call was executed.
     Verified { about: About, verdict: Verdict },
+    /// It was found out where the names of a call lead; none if nobody could tell.
+    Led { number: usize, found: Option<Vec<Option<Key>>> },
 }
 
 /// How to reach a loop.
@@ -132,6 +134,8 @@ pub(crate) struct Loop {
     unsorted: Vec<Unsorted>,
     /// Calls that were perhaps executed, while that is found out.
     pub(crate) doubted: Slab<Box<Held>>,
+    /// Calls whose names are looked up.
+    pub(crate) finding: Slab<Box<Held>>,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: Scratch,
     /// For calls that carry data: they leave room for others.
@@ -205,6 +209,7 @@ impl Loop {
             held: VecDeque::new(),
             unsorted: Vec::new(),
             doubted: Slab::new(),
+            finding: Slab::new(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
             large,
@@ -268,6 +273,7 @@ impl Loop {
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { key, stale } => self.sorted(now, key, stale),
+                Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -392,6 +398,7 @@ impl Loop {
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
         let mut displaced = Vec::new();
+        let before = held.len();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
@@ -400,6 +407,10 @@ impl Loop {
             match dispatch::take(now, shared, origin, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
+                Taken::Shared(cost) => {
+                    *owed += cost;
+                    purse.spend(cost);
+                }
                 Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
                 Taken::Unsorted(unknown) => {
                     // If there are too many to ask for, the next tick asks.
@@ -408,11 +419,11 @@ impl Loop {
                     purse.spend(record.len());
                     unsorted.push(Unsorted { asker: origin.asker, unknown, record: record.to_vec() });
                 }
-                Taken::Forward(forward, squashed) => {
+                Taken::Forward(forward, squashed, claim) => {
                     let record = squashed.as_deref().unwrap_or(record);
                     *owed += forward.cost;
                     purse.spend(forward.cost);
-                    held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward), record));
+                    held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward, claim), record));
                 }
             }
             tally.moved(Bytes::ToClients, out.len() - before);
@@ -424,6 +435,10 @@ impl Loop {
         }
         for asker in displaced {
             self.displace(asker);
+        }
+        // Names to be looked up need not wait for the tick.
+        if self.held.len() > before && self.held.iter().skip(before).any(|call| !call.unfound.is_empty()) {
+            self.send_held(now);
         }
         flow
     }
@@ -468,13 +483,17 @@ impl Loop {
                 purse.spend(call.record.len());
                 unsorted.push(Unsorted { unknown, ..call });
             }
-            Taken::Forward(forward, squashed) => {
+            Taken::Forward(forward, squashed, claim) => {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
                 purse.spend(forward.cost);
-                held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward), record));
+                held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward, claim), record));
             }
             Taken::Joined { displaced: asker } => displaced = Some(asker),
+            Taken::Shared(cost) => {
+                *owed += cost;
+                purse.spend(cost);
+            }
             Taken::Done | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
         }
         self.flush(slot);

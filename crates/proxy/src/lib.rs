@@ -11,6 +11,8 @@ pub mod survey;
 
 mod admin;
 mod agreed;
+mod cached;
+mod claim;
 mod clerk;
 mod clock;
 mod cookies;
@@ -26,6 +28,7 @@ mod keeper;
 mod link;
 mod mountd;
 mod pool;
+mod prepare;
 mod realm;
 mod regulate;
 mod relay;

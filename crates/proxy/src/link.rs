@@ -1,6 +1,7 @@
 //! One event loop's connection to one server: calls leave under xids of our own, replies come back in any order, and a
 //! connection that is lost is made again while its calls wait.
 
+use crate::claim::Claim;
 use crate::flight::Flights;
 use crate::realm::Sent;
 use crate::relay::Waits;
@@ -63,6 +64,8 @@ pub(crate) struct Flight {
     pub(crate) asked: bool,
     /// How many servers' answers to it were in doubt.
     pub(crate) tries: u8,
+    /// What it holds of the cache.
+    pub(crate) claim: Option<Claim>,
 }
 
 impl Link {

@@ -4,6 +4,7 @@
 //! belongs to the pool and is atomics.
 
 use crate::agreed::{Agreed, Belief};
+use crate::cached::{Cached, Told};
 use crate::config::Export;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
@@ -39,6 +40,7 @@ pub(crate) struct Realm {
     knobs: RwLock<Knobs>,
     bypass: AtomicBool,
     belief: Mutex<Belief>,
+    pub(crate) cached: Cached,
     /// What every admitted server agrees on, once there is one.
     agreed: ArcSwap<Option<Agreed>>,
 }
@@ -93,7 +95,7 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>, targets: Option<Targets>) -> Self {
+    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>, targets: Option<Targets>, told: &Told) -> Self {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
         let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, staleness, part as u64)));
@@ -106,6 +108,7 @@ impl Realm {
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
+            cached: Cached::new(now, told).expect("a configuration was checked"),
             agreed: ArcSwap::from_pointee(None),
             rules: ArcSwap::from_pointee(export),
             pool,

@@ -1,5 +1,6 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::claim::{self, Claim};
 use crate::config::Access;
 use crate::counters::Bytes;
 use crate::dispatch;
@@ -9,6 +10,7 @@ use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
+use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
@@ -42,7 +44,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered.
     pub(crate) fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, .. } = flight;
+        let Flight { waits, owner, realm, sent, since, claim, .. } = flight;
         let kind = sent.meaning.kind;
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
@@ -70,11 +72,43 @@ impl Relay<'_> {
         tally.answered(waits.procedure, status.map(Nfsstat3));
         tally.took(sent.meaning.op, now.saturating_duration_since(since));
         export.settle(now, sent, end);
-        match (&changed, results) {
-            (Some(results), _) => self.results(waits, results),
-            (None, results) => {
+        let given = changed.as_deref().or(results);
+        let (joined, told) = self.landed(now, realm, waits.procedure, claim, given);
+        self.hand(waits, changed.as_deref(), results, reply);
+        for waits in joined {
+            self.shared.tallies[self.number].answered(waits.procedure, status.map(Nfsstat3));
+            self.hand(waits, told.as_deref().or(changed.as_deref()), results, reply);
+        }
+    }
+
+    /// Gives a call its results: those that are ours, or the server's reply.
+    fn hand(&mut self, waits: Waits, ours: Option<&[u8]>, results: Option<&[u8]>, reply: &[u8]) {
+        match ours {
+            Some(ours) => self.results(waits, ours),
+            None => {
                 let asker = self.newest(&waits, results);
                 self.give(asker, waits.cost, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
+            }
+        }
+    }
+
+    /// What a call held of the cache is given back. Who waited with it, and what they are told if that is not the same.
+    pub(crate) fn landed(
+        &self,
+        now: Instant,
+        realm: usize,
+        procedure: Procedure,
+        claim: Option<Claim>,
+        results: Option<&[u8]>,
+    ) -> (Vec<Waits>, Option<Vec<u8>>) {
+        let export = &self.shared.exports[realm];
+        match claim {
+            None => (Vec::new(), None),
+            Some(Claim::Reads(fetching)) => export.cached.landed(export.pool.time(now), *fetching, results),
+            Some(Claim::Changes(claims)) => {
+                let reply = results.map(|results| (procedure, results));
+                claim::changed(export.pool.time(now), self.shared, claims, Ended::Done, reply);
+                (Vec::new(), None)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
 use crate::admin::Admin;
+use crate::cached::Told;
 use crate::clerk;
 use crate::clock::Clock;
 use crate::config::{self, Change, Config, Export, Level};
@@ -14,6 +15,8 @@ use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
 use crate::state::State;
+use midas_core::cache::{CleanStart, Rules, Settings};
+use midas_core::time::Span;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -214,7 +217,14 @@ fn realms(config: &Config, state: &State) -> (Vec<Arc<Pool>>, Vec<Realm>) {
         pools.push(pool);
     }
     let export = |(number, export): (usize, &Export)| {
-        Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path))
+        let told = Told {
+            settings: Settings { mode: export.mode, bytes_max: 64 << 20, ..Settings::default() },
+            absent_max: Span::FOREVER,
+            midas_only: false,
+            start: CleanStart::Yes,
+            rules: Rules::ALL,
+        };
+        Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)

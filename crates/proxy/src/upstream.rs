@@ -1,6 +1,8 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
+use crate::cached::Unfound;
+use crate::claim::{self, Claim, Prepared};
 use crate::clerk::{About, Job};
 use crate::clock::duration;
 use crate::counters::{Bytes, status};
@@ -13,6 +15,7 @@ use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
 use crate::verify::{Doubt, Verdict};
+use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
@@ -25,19 +28,23 @@ use std::time::{Duration, Instant};
 
 /// A call that waits for a server that may serve it.
 pub(crate) struct Held {
-    errand: Errand,
-    record: Vec<u8>,
+    pub(crate) errand: Errand,
+    pub(crate) record: Vec<u8>,
     /// The server that it may only go to, if it waits for that.
     bound: Option<ServerId>,
     /// Whether others wait until it is known whether this was executed.
     doubtful: bool,
+    /// What it holds of the cache.
+    pub(crate) claim: Option<Claim>,
+    /// Names that must be looked up before it may leave.
+    pub(crate) unfound: Vec<Unfound>,
 }
 
 /// A call that looks for its server.
 #[derive(Clone, Copy)]
-struct Errand {
-    asker: Asker,
-    forward: Forward,
+pub(crate) struct Errand {
+    pub(crate) asker: Asker,
+    pub(crate) forward: Forward,
     since: Instant,
     wishes: Wishes,
     /// How many servers' answers to it were in doubt.
@@ -58,18 +65,33 @@ pub(crate) fn begin(
     shared: &Shared,
     links: &mut [Link],
     buffers: &mut Buffers,
-    (asker, forward): (Asker, Forward),
+    (asker, forward, claim): (Asker, Forward, Option<Claim>),
     record: &[u8],
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward, since: now, wishes: Wishes::default(), tries: 0 };
-    let Wait { bound, why } = errand.send(now, shared, links, buffers, record).err()?;
+    let held = |claim, unfound, bound| Held { errand, record: record.to_vec(), bound, doubtful: false, claim, unfound };
+    let mut claim = match claim {
+        Some(reads) => Some(reads),
+        None => match errand.prepare(now, shared, record) {
+            Prepared::Ready(claim) => claim,
+            Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None))),
+            Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None))),
+        },
+    };
+    let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop].held(why);
     }
-    Some(Box::new(Held { errand, record: record.to_vec(), bound, doubtful: false }))
+    Some(Box::new(held(claim, Vec::new(), bound)))
 }
 
 impl Errand {
+    /// Marks what it changes.
+    pub(crate) fn prepare(&self, now: Instant, shared: &Shared, record: &[u8]) -> Prepared {
+        let Forward { realm, meaning, .. } = self.forward;
+        claim::prepare(shared.exports[realm].pool.time(now), shared, realm, meaning.op, record)
+    }
+
     /// Routes a call and puts it on its link; the error says what it must wait for.
     fn send(
         self,
@@ -77,7 +99,7 @@ impl Errand {
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
-        record: &[u8],
+        (record, claim): (&[u8], &mut Option<Claim>),
     ) -> Result<(), Wait> {
         let Self { asker, forward, since, wishes, tries } = self;
         let Forward { xid, procedure, meaning, known, realm, owner, cost } = forward;
@@ -95,7 +117,18 @@ impl Errand {
         let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
-            Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false, tries },
+            Flight {
+                waits,
+                owner,
+                realm,
+                sent,
+                since,
+                sent_at: now,
+                left: false,
+                asked: false,
+                tries,
+                claim: claim.take(),
+            },
             record,
             buffers,
         );
@@ -324,9 +357,10 @@ impl Loop {
         match verdict {
             Verdict::Answer(results) => {
                 let Some(flight) = self.links[index].flights.remove(xid) else { return };
-                let Flight { waits, owner, realm, sent, .. } = flight;
+                let Flight { waits, owner, realm, sent, claim, .. } = flight;
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
+                self.let_go(now, realm, claim, Ended::Unknown);
                 self.relay().results(waits, &results);
             }
             Verdict::Send => self.links[index].send(xid, &mut self.buffers),
@@ -363,7 +397,7 @@ impl Loop {
 
     /// A call whose server gives no answer that could be relayed.
     fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>, end: End) -> Held {
-        let Flight { waits, owner, realm, mut sent, since, left, tries, .. } = flight;
+        let Flight { waits, owner, realm, mut sent, since, left, tries, claim, .. } = flight;
         let Waits { asker, xid, procedure, known, cost } = waits;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
@@ -371,9 +405,10 @@ impl Loop {
             true => self.shared.exports[realm].settle(now, sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
+        let claim = self.let_go(now, realm, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
-        Held { errand, record, bound: None, doubtful }
+        Held { errand, record, bound: None, doubtful, claim, unfound: Vec::new() }
     }
 
     /// Tries every call that is held once.
@@ -381,21 +416,26 @@ impl Loop {
         for _ in 0..self.held.len() {
             let Some(mut call) = self.held.pop_front() else { return };
             // A read that nobody waits for any more need not be asked.
-            if call.errand.forward.meaning.movable && self.slot_of(call.errand.asker).is_none() {
+            if call.errand.forward.meaning.movable
+                && self.slot_of(call.errand.asker).is_none()
+                && self.nobody_joined(&mut call)
+            {
                 self.purse.earn(call.errand.forward.cost);
                 continue;
             }
+            let Some(mut call) = self.prepared(now, call) else { continue };
             if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
                 self.find_out(now, call, server);
                 continue;
             }
             self.forsake(now, &mut call);
             if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
-                self.refuse(&call, Nfsstat3::BAD_COOKIE);
+                self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
                 continue;
             }
             let Self { shared, links, buffers, .. } = self;
-            if let Err(wait) = call.errand.send(now, shared, links, buffers, &call.record) {
+            let Held { errand, record, claim, .. } = &mut *call;
+            if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {
                 call.bound = wait.bound;
                 // Whoever was to be asked instead does not answer: anyone may.
                 call.errand.wishes.instead = None;
@@ -411,11 +451,14 @@ impl Loop {
         later && !self.shared.exports[*realm].pool.cookies.portable()
     }
 
-    fn refuse(&mut self, call: &Held, status: Nfsstat3) {
-        let Errand { asker, forward: Forward { xid, procedure, known, cost, .. }, .. } = call.errand;
+    fn refuse(&mut self, now: Instant, call: Held, status: Nfsstat3) {
+        let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
         let mut results = Vec::new();
         Reply::failed(procedure, status).encode(&mut results);
-        self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+        let mut relay = self.relay();
+        let waits = [Waits { asker, xid, procedure, known, cost }];
+        let (joined, _) = relay.landed(now, realm, procedure, call.claim, Some(&results));
+        waits.into_iter().chain(joined).for_each(|waits| relay.results(waits, &results));
         self.flush_touched();
     }
 

@@ -1,0 +1,221 @@
+//! Answers from the cache. An answer is put together of entries that each hold on their own: a name from one, the attributes of what it
+//! leads to from another. So nothing that is kept twice can contradict itself, and one mutation drops one thing.
+//!
+//! Attributes that a reply may leave out are left out where they are not known, except after LOOKUP: clients would ask for them at once.
+
+use super::label::{Kind, Of, Who, payload};
+use super::{Cached, Part};
+use crate::fencing::with_entries;
+use midas_core::key::Key;
+use midas_core::time::Time;
+use midas_nfs::nfs3::{
+    Call, DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply,
+};
+use midas_nfs::xdr::{Reader, put};
+
+/// Attributes as they lie on the wire.
+type Raw = [u8; Fattr3::SIZE];
+
+impl Cached {
+    /// Appends the results of a call, if they are known; nothing otherwise. `args` are the call's.
+    pub(super) fn results(
+        &self,
+        now: Time,
+        call: &Call<'_>,
+        args: &[u8],
+        who: &Who,
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
+        match call {
+            Call::Getattr { object } => {
+                let attributes = self.attributes(now, *object)?;
+                put::u32(out, Nfsstat3::OK.0);
+                out.extend_from_slice(&attributes);
+                Some(Kind::Attributes)
+            }
+            Call::Lookup { what } => self.lookup(now, what, who, out),
+            Call::Access { object, access } => self.access(now, *object, *access, who, out),
+            Call::Readlink { symlink } => self.link(now, *symlink, who, out),
+            Call::Readdir { dir, .. } => self.page(now, *dir, args, who, false, out),
+            Call::Readdirplus { dir, .. } => self.page(now, *dir, args, who, true, out),
+            Call::Fsinfo { fsroot } => self.limits(now, *fsroot, FSINFO, out),
+            Call::Pathconf { object } => self.limits(now, *object, PATHCONF, out),
+            Call::Null
+            | Call::Setattr { .. }
+            | Call::Read { .. }
+            | Call::Write { .. }
+            | Call::Create { .. }
+            | Call::Mkdir { .. }
+            | Call::Symlink { .. }
+            | Call::Mknod { .. }
+            | Call::Remove { .. }
+            | Call::Rmdir { .. }
+            | Call::Rename { .. }
+            | Call::Link { .. }
+            | Call::Fsstat { .. }
+            | Call::Commit { .. } => None,
+        }
+    }
+
+    fn attributes(&self, now: Time, object: FileHandle<'_>) -> Option<Raw> {
+        let key = Key::of(object.bytes());
+        self.part(key).attributes(now, key, object)
+    }
+
+    fn lookup(&self, now: Time, what: &DirOp<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
+        let dir = Key::of(what.dir.bytes());
+        let mut handle = [0; HANDLE_MOST];
+        let (length, dir_attributes) = {
+            let mut part = self.part(dir);
+            let length = part.leads(now, dir, what, who, &mut handle)?;
+            (length, part.attributes(now, dir, what.dir))
+        };
+        let Some(object) = FileHandle::new(&handle[..length]) else {
+            put::u32(out, Nfsstat3::NOENT.0);
+            put_attributes(out, dir_attributes.as_ref());
+            return Some(Kind::Absent);
+        };
+        let attributes = self.attributes(now, object)?;
+        put::u32(out, Nfsstat3::OK.0);
+        put::opaque(out, object.bytes());
+        put_attributes(out, Some(&attributes));
+        put_attributes(out, dir_attributes.as_ref());
+        Some(Kind::Name)
+    }
+
+    fn access(&self, now: Time, object: FileHandle<'_>, mask: u32, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
+        let key = Key::of(object.bytes());
+        let mut part = self.part(key);
+        let identity = [object.bytes(), &mask.to_be_bytes(), who.bytes()];
+        let granted: [u8; 4] =
+            part.get(now, Of(key).access(mask, who).key, Kind::Access, &identity)?.try_into().ok()?;
+        put::u32(out, Nfsstat3::OK.0);
+        put_attributes(out, part.attributes(now, key, object).as_ref());
+        out.extend_from_slice(&granted);
+        Some(Kind::Access)
+    }
+
+    fn link(&self, now: Time, symlink: FileHandle<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
+        let key = Key::of(symlink.bytes());
+        let mut part = self.part(key);
+        let attributes = part.attributes(now, key, symlink);
+        let target = part.get(now, Of(key).link(who).key, Kind::Link, &[symlink.bytes(), who.bytes()])?;
+        put::u32(out, Nfsstat3::OK.0);
+        put_attributes(out, attributes.as_ref());
+        put::opaque(out, target);
+        Some(Kind::Link)
+    }
+
+    fn limits(&self, now: Time, object: FileHandle<'_>, procedure: u32, out: &mut Vec<u8>) -> Option<Kind> {
+        let key = Key::of(object.bytes());
+        let mut part = self.part(key);
+        let attributes = part.attributes(now, key, object);
+        let identity = [object.bytes(), &procedure.to_be_bytes()];
+        let limits = part.get(now, Of(key).limits(procedure).key, Kind::Limits, &identity)?;
+        put::u32(out, Nfsstat3::OK.0);
+        put_attributes(out, attributes.as_ref());
+        out.extend_from_slice(limits);
+        Some(Kind::Limits)
+    }
+
+    /// A page as it was, with attributes as they are.
+    fn page(
+        &self,
+        now: Time,
+        dir: FileHandle<'_>,
+        args: &[u8],
+        who: &Who,
+        plus: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
+        let key = Key::of(dir.bytes());
+        let (kept, dir_attributes) = {
+            let mut part = self.part(key);
+            let identity = [args, &[u8::from(plus)], who.bytes()];
+            let kept = part.get(now, Of(key).page(args, who).key, Kind::Page, &identity)?.to_vec();
+            (kept, part.attributes(now, key, dir))
+        };
+        let dir_attributes = dir_attributes.and_then(|raw| decoded(&raw));
+        let procedure = if plus { Procedure::Readdirplus } else { Procedure::Readdir };
+        match Reply::decode(procedure, &kept).ok()? {
+            Reply::Readdir(Ok(page)) => Reply::Readdir(Ok(ReaddirOk { dir_attributes, ..page })).encode(out),
+            Reply::Readdirplus(Ok(page)) => {
+                self.page_plus(now, &ReaddirplusOk { dir_attributes, ..page }, out)?;
+            }
+            _ => return None,
+        }
+        Some(Kind::Page)
+    }
+
+    fn page_plus(&self, now: Time, page: &ReaddirplusOk<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let mut entries = page.entries();
+        let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
+        for plus in &mut all {
+            // Only where it had some: a page must not grow.
+            let known = plus.attributes.and(plus.handle).and_then(|handle| self.attributes(now, handle));
+            plus.attributes = known.and_then(|raw| decoded(&raw));
+        }
+        out.extend(with_entries(page, &all, entries.eof() == Some(true)));
+        Some(())
+    }
+}
+
+impl Part {
+    /// What is kept for this, if it may be answered.
+    fn get(&mut self, now: Time, key: Key, kind: Kind, identity: &[&[u8]]) -> Option<&[u8]> {
+        payload(self.cache.get(now, &key)?.value, kind, identity)
+    }
+
+    pub(super) fn attributes(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<Raw> {
+        self.get(now, key, Kind::Attributes, &[object.bytes()])?.try_into().ok()
+    }
+
+    /// Where a name leads that this user may look up: to a handle of this length, or nowhere, with length 0.
+    fn leads(
+        &mut self,
+        now: Time,
+        dir: Key,
+        what: &DirOp<'_>,
+        who: &Who,
+        handle: &mut [u8; HANDLE_MOST],
+    ) -> Option<usize> {
+        let of = Of(dir);
+        self.get(now, of.search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
+        self.target(now, dir, what, handle)
+    }
+
+    /// The same, whoever may look it up.
+    pub(super) fn target(
+        &mut self,
+        now: Time,
+        dir: Key,
+        what: &DirOp<'_>,
+        handle: &mut [u8; HANDLE_MOST],
+    ) -> Option<usize> {
+        let of = Of(dir);
+        let since: [u8; 8] = self.get(now, of.children().key, Kind::Children, &[what.dir.bytes()])?.try_into().ok()?;
+        let identity = [what.dir.bytes(), what.name];
+        let value = self.cache.get(now, &of.name(what.name, Kind::Name).key)?.value;
+        let known = payload(value, Kind::Name, &identity).or_else(|| payload(value, Kind::Absent, &identity))?;
+        let (number, found) = known.split_first_chunk::<8>()?;
+        if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {
+            return None;
+        }
+        handle.get_mut(..found.len())?.copy_from_slice(found);
+        Some(found.len())
+    }
+}
+
+fn decoded(raw: &Raw) -> Option<Fattr3> {
+    Fattr3::decode(&mut Reader::new(raw)).ok()
+}
+
+fn put_attributes(out: &mut Vec<u8>, attributes: Option<&Raw>) {
+    put::option(out, attributes, |out, raw| out.extend_from_slice(raw));
+}
+
+/// The longest handle.
+pub(super) const HANDLE_MOST: usize = 64;
+/// Procedures' numbers.
+pub(super) const FSINFO: u32 = 19;
+pub(super) const PATHCONF: u32 = 20;

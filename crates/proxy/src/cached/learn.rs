@@ -1,0 +1,185 @@
+//! What a reply teaches (nfs3.md, D1, D8): every attribute in it, where its names lead, and that its user may see them.
+
+use super::answer::{FSINFO, HANDLE_MOST, PATHCONF};
+use super::label::{Kind, Of, Who, value};
+use super::{Cached, ENTRY_OVERHEAD, Part};
+use crate::clock::file_time;
+use midas_core::cache::{Entry, Facts, Fill, Left};
+use midas_core::key::Key;
+use midas_core::time::Time;
+use midas_nfs::nfs3::{
+    Call, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, ReaddirplusOk, Reply,
+};
+
+impl Cached {
+    /// Learns from the results of a read that left then.
+    pub(super) fn learn(
+        &self,
+        now: Time,
+        left: Left,
+        (call, args): (&Call<'_>, &[u8]),
+        who: &Who,
+        (procedure, results): (Procedure, &[u8]),
+    ) {
+        let Ok(reply) = Reply::decode(procedure, results) else { return };
+        let seen = Seen { cached: self, now, left, who };
+        match (call, &reply) {
+            (Call::Getattr { object }, Reply::Getattr(Ok(attributes))) => seen.attributes(*object, Some(attributes)),
+            (Call::Lookup { what }, Reply::Lookup(Ok(found))) => seen.found(what, found),
+            (Call::Lookup { what }, Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes }))) => {
+                seen.absent(what, attributes.as_ref());
+            }
+            (Call::Access { object, access }, Reply::Access(Ok(ok))) => {
+                seen.attributes(*object, ok.attributes.as_ref());
+                let key = Key::of(object.bytes());
+                let identity = [object.bytes(), &access.to_be_bytes(), who.bytes()];
+                let kept = value(Kind::Access, &identity, &[&ok.access.to_be_bytes()]);
+                seen.keep(key, Of(key).access(*access, who), kept, changed(ok.attributes.as_ref()));
+            }
+            (Call::Readlink { symlink }, Reply::Readlink(Ok(ok))) => {
+                seen.attributes(*symlink, ok.attributes.as_ref());
+                let key = Key::of(symlink.bytes());
+                let kept = value(Kind::Link, &[symlink.bytes(), who.bytes()], &[ok.data]);
+                seen.keep(key, Of(key).link(who), kept, changed(ok.attributes.as_ref()));
+            }
+            (Call::Readdir { dir, .. }, Reply::Readdir(Ok(page))) => {
+                seen.page(*dir, page.dir_attributes.as_ref(), args, results, false);
+            }
+            (Call::Readdirplus { dir, .. }, Reply::Readdirplus(Ok(page))) => {
+                seen.page(*dir, page.dir_attributes.as_ref(), args, results, true);
+                seen.entries(*dir, page);
+            }
+            (Call::Fsinfo { fsroot }, Reply::Fsinfo(Ok(ok))) => {
+                seen.limits(*fsroot, FSINFO, results, &ok.attributes);
+            }
+            (Call::Pathconf { object }, Reply::Pathconf(Ok(ok))) => {
+                seen.limits(*object, PATHCONF, results, &ok.attributes);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A reply, and when its call left.
+struct Seen<'a> {
+    cached: &'a Cached,
+    now: Time,
+    left: Left,
+    who: &'a Who,
+}
+
+impl Seen<'_> {
+    fn attributes(&self, object: FileHandle<'_>, attributes: Option<&Fattr3>) {
+        let Some(attributes) = attributes else { return };
+        let key = Key::of(object.bytes());
+        self.cached.part(key).saw_attributes(self.now, self.left, object, attributes);
+    }
+
+    fn found(&self, what: &DirOp<'_>, found: &LookupOk<'_>) {
+        self.attributes(found.object, found.attributes.as_ref());
+        self.attributes(what.dir, found.dir_attributes.as_ref());
+        self.named(what, found.object.bytes(), Kind::Name, found.dir_attributes.as_ref());
+        self.may_search(what, found.dir_attributes.as_ref());
+    }
+
+    fn absent(&self, what: &DirOp<'_>, dir_attributes: Option<&Fattr3>) {
+        self.attributes(what.dir, dir_attributes);
+        self.named(what, &[], Kind::Absent, dir_attributes);
+        self.may_search(what, dir_attributes);
+    }
+
+    /// Where a name leads. It is known with the other names of its directory: from when the first of them was.
+    fn named(&self, what: &DirOp<'_>, handle: &[u8], kind: Kind, dir_attributes: Option<&Fattr3>) {
+        let Self { cached, now, left, .. } = *self;
+        let (key, changed) = (Key::of(what.dir.bytes()), changed(dir_attributes));
+        let number = left.number().to_be_bytes();
+        let children = Of(key).children();
+        let mut part = cached.part(key);
+        if part.cache.get(now, &children.key).is_none() {
+            let since = value(Kind::Children, &[what.dir.bytes()], &[&number]);
+            part.keep(now, left, children, since, changed, None);
+        }
+        let kept = value(kind, &[what.dir.bytes(), what.name], &[&number, handle]);
+        let until = (kind == Kind::Absent).then(|| left.at + cached.absent_max);
+        part.keep(now, left, Of(key).name(what.name, kind), kept, changed, until);
+    }
+
+    /// The server let this user look for a name.
+    fn may_search(&self, what: &DirOp<'_>, dir_attributes: Option<&Fattr3>) {
+        let key = Key::of(what.dir.bytes());
+        let kept = value(Kind::Search, &[what.dir.bytes(), self.who.bytes()], &[]);
+        self.keep(key, Of(key).search(self.who), kept, changed(dir_attributes));
+    }
+
+    fn page(&self, dir: FileHandle<'_>, attributes: Option<&Fattr3>, args: &[u8], results: &[u8], plus: bool) {
+        self.attributes(dir, attributes);
+        if results.len() <= PAGE_MOST {
+            let key = Key::of(dir.bytes());
+            let kept = value(Kind::Page, &[args, &[u8::from(plus)], self.who.bytes()], &[results]);
+            self.keep(key, Of(key).page(args, self.who), kept, changed(attributes));
+        }
+    }
+
+    fn entries(&self, dir: FileHandle<'_>, page: &ReaddirplusOk<'_>) {
+        for plus in page.entries().flatten() {
+            let Some(handle) = plus.handle.filter(|_| ![&b"."[..], b".."].contains(&plus.entry.name)) else { continue };
+            self.attributes(handle, plus.attributes.as_ref());
+            let what = DirOp { dir, name: plus.entry.name };
+            self.named(&what, handle.bytes(), Kind::Name, page.dir_attributes.as_ref());
+        }
+    }
+
+    /// What follows the attributes, which have a place of their own.
+    fn limits(&self, object: FileHandle<'_>, procedure: u32, results: &[u8], attributes: &PostOpAttr) {
+        self.attributes(object, attributes.as_ref());
+        let key = Key::of(object.bytes());
+        let before = 4 + 4 + attributes.map_or(0, |_| Fattr3::SIZE);
+        let Some(limits) = results.get(before..) else { return };
+        let kept = value(Kind::Limits, &[object.bytes(), &procedure.to_be_bytes()], &[limits]);
+        self.keep(key, Of(key).limits(procedure), kept, changed(attributes.as_ref()));
+    }
+
+    fn keep(&self, place: Key, entry: Entry<Key>, value: Box<[u8]>, changed: Option<Time>) {
+        self.cached.part(place).keep(self.now, self.left, entry, value, changed, None);
+    }
+}
+
+impl Part {
+    /// Keeps attributes. If they show that a directory has changed since it was last seen, its names are no longer believed: a mutation
+    /// of our own would have dropped the old ones.
+    fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) {
+        let key = Key::of(object.bytes());
+        let raw = attributes.to_bytes();
+        let times = |raw: &[u8; Fattr3::SIZE]| raw[TIMES..].to_vec();
+        let held = self.attributes(now, key, object);
+        if attributes.ftype == Ftype3::Dir && held.is_some_and(|held| times(&held) < times(&raw)) {
+            self.cache.invalidate(now, Of(key).children().key);
+        }
+        let kept = value(Kind::Attributes, &[object.bytes()], &[&raw]);
+        self.keep(now, left, Of(key).attributes(), kept, Some(file_time(attributes.ctime)), None);
+    }
+
+    pub(super) fn keep(
+        &mut self,
+        now: Time,
+        left: Left,
+        entry: Entry<Key>,
+        value: Box<[u8]>,
+        changed_at: Option<Time>,
+        lease_until: Option<Time>,
+    ) -> Fill {
+        let cost = ENTRY_OVERHEAD + value.len();
+        self.cache.offer(now, left, entry, value, Facts { changed_at, lease_until, cost })
+    }
+}
+
+/// When what a reply tells of an object last changed.
+fn changed(attributes: Option<&Fattr3>) -> Option<Time> {
+    attributes.map(|attributes| file_time(attributes.ctime))
+}
+
+/// Where the times of change begin in attributes: mtime, then ctime. Bytes compare as the times do.
+const TIMES: usize = Fattr3::SIZE - 16;
+/// No larger page is kept.
+const PAGE_MOST: usize = 128 << 10;
+const _: () = assert!(HANDLE_MOST == 64, "handles of NFSv3");

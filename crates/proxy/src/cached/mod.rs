@@ -1,0 +1,133 @@
+//! The live cache of an export: what servers answered, kept under `core`'s rules and given to other clients (nfs3.md, D and E).
+//!
+//! Keys are split over parts, each behind a short lock; several are taken one after the other, never two at once. What a reply teaches
+//! is offered to each part with the moment when its call left: a mutation in between refuses it there. In an export whose writers
+//! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
+
+mod answer;
+mod label;
+mod learn;
+mod share;
+mod touch;
+
+pub(crate) use label::{Kind, Who};
+pub(crate) use share::{Asked, Fetching};
+pub(crate) use touch::{Claimed, Touched, Unfound};
+
+use crate::pool::lock;
+use crate::relay::Waits;
+use midas_core::cache::{Cache, CleanStart, Clock, FlightId, Impossible, Mode, Params, Rule, Rules, Settings, Stats};
+use midas_core::key::Key;
+use midas_core::time::{Span, Time};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What is kept of an export's answers.
+pub(crate) struct Cached {
+    /// The mode in force; every part's cache has it too.
+    mode: AtomicU8,
+    /// Whether mutations are marked.
+    watches: bool,
+    rules: Rules,
+    clock: Arc<Clock>,
+    parts: Box<[Mutex<Part>]>,
+    /// No missing name is believed missing for longer.
+    absent_max: Span,
+}
+
+/// One part of the key space.
+pub(crate) struct Part {
+    cache: Cache<Key, Box<[u8]>>,
+    /// Calls under way that others wait with.
+    joined: HashMap<FlightId, Joined>,
+}
+
+/// A read under way, and who waits with it.
+struct Joined {
+    /// What it asks, to the byte.
+    identity: Box<[u8]>,
+    waits: Vec<Waits>,
+}
+
+/// What an export's cache is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Bounds and times; `bytes_max` is for all parts.
+    pub(crate) settings: Settings,
+    /// No missing name is believed missing for longer.
+    pub(crate) absent_max: Span,
+    /// Whether all writers come through MIDAS.
+    pub(crate) midas_only: bool,
+    pub(crate) start: CleanStart,
+    pub(crate) rules: Rules,
+}
+
+impl Cached {
+    pub(crate) fn new(now: Time, told: &Told) -> Result<Self, Impossible> {
+        let bytes_max = (told.settings.bytes_max / PARTS).max(1);
+        let entries_max = (bytes_max / ENTRY_LEAST).max(1);
+        let params = Params::new(Settings { bytes_max, entries_max, ..told.settings })?;
+        let clock = Arc::new(Clock::default());
+        let part = |_| {
+            let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
+            Mutex::new(Part { cache, joined: HashMap::new() })
+        };
+        let parts = (0..PARTS).map(part).collect();
+        let mode = AtomicU8::new(told.settings.mode as u8);
+        let watches = told.midas_only || told.settings.mode.answers();
+        Ok(Self { mode, watches, rules: told.rules, clock, parts, absent_max: told.absent_max })
+    }
+
+    /// The mode in force.
+    pub(crate) fn mode(&self) -> Mode {
+        Mode::ALL[usize::from(self.mode.load(Ordering::Relaxed)) % Mode::ALL.len()]
+    }
+
+    /// Whether calls may be answered from here.
+    pub(crate) fn answers(&self) -> bool {
+        self.mode().answers()
+    }
+
+    /// Whether mutations must be marked before they leave.
+    pub(crate) fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// Whether a mutation must know what its names lead to.
+    pub(crate) fn finds_targets(&self) -> bool {
+        self.rules.has(Rule::Targets)
+    }
+
+    /// Another mode from now on: when this returns, nothing is answered that was kept before.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+        self.parts.iter().for_each(|part| lock(part).cache.set_mode(mode));
+    }
+
+    /// All is forgotten, and what is on its way fills nothing.
+    pub(crate) fn flush(&self) {
+        self.parts.iter().for_each(|part| lock(part).cache.flush());
+    }
+
+    /// The slow loop's part.
+    pub(crate) fn tick(&self, now: Time) {
+        self.parts.iter().for_each(|part| drop(lock(part).cache.tick(now)));
+    }
+
+    /// What it did and holds.
+    pub(crate) fn stats(&self) -> Vec<Stats> {
+        self.parts.iter().map(|part| lock(part).cache.stats()).collect()
+    }
+
+    fn part(&self, place: Key) -> MutexGuard<'_, Part> {
+        lock(&self.parts[(place.0 % PARTS as u64) as usize])
+    }
+}
+
+/// Parts of the key space.
+pub(crate) const PARTS: usize = 64;
+/// What an entry takes besides its value: its slot, its places in the index and the queues, and the allocator's share.
+pub(crate) const ENTRY_OVERHEAD: usize = 160;
+/// The least that an entry takes.
+const ENTRY_LEAST: usize = ENTRY_OVERHEAD + 48;

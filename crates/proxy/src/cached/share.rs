@@ -1,0 +1,183 @@
+//! Reads on their way: identical ones share one call (nfs3.md, D4). A client that joins gets of the reply only what is still true for it:
+//! attributes that a mutation may have changed since the call left are taken out.
+
+use super::label::{Kind, Of, Who};
+use super::{Cached, Joined};
+use crate::dispatch;
+use crate::relay::Waits;
+use midas_core::cache::{Fetch, Left};
+use midas_core::key::Key;
+use midas_core::time::Time;
+use midas_nfs::nfs3::{Call, Fattr3, Procedure, Reply};
+
+/// What becomes of a read.
+pub(crate) enum Asked {
+    /// Its answer was appended.
+    Answered(Kind),
+    /// It waits with another.
+    Joined,
+    /// It goes to a server; others may join it.
+    Fetch(Box<Fetching>),
+    /// It goes to a server, and nothing is kept of it.
+    Pass,
+}
+
+/// A read that others may wait with.
+#[derive(Debug)]
+pub(crate) struct Fetching {
+    fetch: Fetch<Key>,
+    place: Key,
+    procedure: Procedure,
+    /// Arguments, then who asks.
+    identity: Box<[u8]>,
+    who: Who,
+}
+
+impl Fetching {
+    fn args(&self) -> &[u8] {
+        &self.identity[..self.identity.len() - self.who.bytes().len()]
+    }
+}
+
+impl Cached {
+    /// Answers a read, or says how it goes on. `args` are its arguments to the byte, `place` the object or directory that it names.
+    pub(crate) fn ask(
+        &self,
+        now: Time,
+        (call, args): (&Call<'_>, &[u8]),
+        (place, who): (Key, &Who),
+        waits: Waits,
+        out: &mut Vec<u8>,
+    ) -> Asked {
+        let begin = out.len();
+        let mut kind = None;
+        dispatch::answer(out, waits.xid, |out| kind = self.results(now, call, args, who, out));
+        if let Some(kind) = kind {
+            return Asked::Answered(kind);
+        }
+        out.truncate(begin);
+        match guards(call, place) {
+            Some(guards) => self.join(now, &guards, args, (place, who), waits),
+            None => Asked::Pass,
+        }
+    }
+
+    fn join(&self, now: Time, guards: &[Key; 2], args: &[u8], (place, who): (Key, &Who), waits: Waits) -> Asked {
+        let procedure = waits.procedure;
+        let call = place.child(procedure as u64).named(args).named(who.bytes());
+        let mut part = self.part(place);
+        let flight = part.cache.join(now, &call, guards);
+        if let Some(joined) = flight.and_then(|flight| part.joined.get_mut(&flight))
+            && joined.identity.strip_prefix(args) == Some(who.bytes())
+            && joined.waits.len() < JOINED_MOST
+        {
+            joined.waits.push(waits);
+            return Asked::Joined;
+        }
+        let fetch = part.cache.begin(now, call, Kind::Attributes.class());
+        part.cache.sent(&fetch);
+        let identity: Box<[u8]> = [args, who.bytes()].concat().into();
+        part.joined.insert(fetch.flight(), Joined { identity: identity.clone(), waits: Vec::new() });
+        Asked::Fetch(Box::new(Fetching { fetch, place, procedure, identity, who: *who }))
+    }
+
+    /// A read came back: what it teaches is learned. Who waited with it, and what they are told if that is not the same.
+    pub(crate) fn landed(
+        &self,
+        now: Time,
+        fetching: Fetching,
+        results: Option<&[u8]>,
+    ) -> (Vec<Waits>, Option<Vec<u8>>) {
+        let left = fetching.fetch.left();
+        let call = Call::decode(fetching.procedure, fetching.args()).ok();
+        if let (Some(call), Some(results)) = (&call, results) {
+            self.learn(now, left, (call, fetching.args()), &fetching.who, (fetching.procedure, results));
+        }
+        let Fetching { fetch, place, procedure, .. } = fetching;
+        let waits = {
+            let mut part = self.part(place);
+            let joined = part.joined.remove(&fetch.flight());
+            part.cache.landed(fetch);
+            joined.map_or_else(Vec::new, |joined| joined.waits)
+        };
+        let told = match (waits.is_empty(), results) {
+            (false, Some(results)) => self.still_true(now, left, place, procedure, results),
+            _ => None,
+        };
+        (waits, told)
+    }
+
+    /// A read is given up; it comes back if others wait with it.
+    pub(crate) fn forsaken(&self, fetching: Box<Fetching>) -> Option<Box<Fetching>> {
+        let mut part = self.part(fetching.place);
+        let flight = fetching.fetch.flight();
+        if part.joined.get(&flight).is_some_and(|joined| !joined.waits.is_empty()) {
+            return Some(fetching);
+        }
+        part.joined.remove(&flight);
+        part.cache.landed(fetching.fetch);
+        None
+    }
+
+    /// The results without attributes that may have changed since their call left; none if they may be given as they are.
+    fn still_true(&self, now: Time, left: Left, place: Key, procedure: Procedure, results: &[u8]) -> Option<Vec<u8>> {
+        let holds = |key: Key| self.part(key).cache.holds(now, left, &key);
+        let keep = |key: Key, attributes: Option<Fattr3>| attributes.filter(|_| holds(key));
+        let told = match Reply::decode(procedure, results).ok()? {
+            Reply::Lookup(Ok(mut ok)) => {
+                ok.attributes = keep(Key::of(ok.object.bytes()), ok.attributes);
+                ok.dir_attributes = keep(place, ok.dir_attributes);
+                Reply::Lookup(Ok(ok))
+            }
+            Reply::Lookup(Err(mut failed)) => {
+                failed.attributes = keep(place, failed.attributes);
+                Reply::Lookup(Err(failed))
+            }
+            Reply::Access(Ok(mut ok)) => {
+                ok.attributes = keep(place, ok.attributes);
+                Reply::Access(Ok(ok))
+            }
+            Reply::Readdirplus(Ok(page)) => {
+                let mut entries = page.entries();
+                let mut all: Vec<_> = entries.by_ref().collect::<Result<_, _>>().ok()?;
+                for plus in &mut all {
+                    let key = plus.handle.map(|handle| Key::of(handle.bytes()));
+                    plus.attributes = key.and_then(|key| keep(key, plus.attributes));
+                }
+                return Some(crate::fencing::with_entries(&page, &all, entries.eof() == Some(true)));
+            }
+            _ => return None,
+        };
+        let mut out = Vec::new();
+        told.encode(&mut out);
+        (out != results).then_some(out)
+    }
+}
+
+/// What must be unchanged for a read to be shared; none for what is never shared.
+fn guards(call: &Call<'_>, place: Key) -> Option<[Key; 2]> {
+    let of = Of(place);
+    Some(match call {
+        Call::Getattr { .. } => [place; 2],
+        Call::Lookup { what } => [of.name(what.name, Kind::Name).key, of.permission()],
+        Call::Access { .. } | Call::Fsinfo { .. } | Call::Pathconf { .. } => [of.permission(); 2],
+        Call::Readlink { .. } | Call::Readdir { .. } | Call::Readdirplus { .. } => [place, of.permission()],
+        Call::Null
+        | Call::Setattr { .. }
+        | Call::Read { .. }
+        | Call::Write { .. }
+        | Call::Create { .. }
+        | Call::Mkdir { .. }
+        | Call::Symlink { .. }
+        | Call::Mknod { .. }
+        | Call::Remove { .. }
+        | Call::Rmdir { .. }
+        | Call::Rename { .. }
+        | Call::Link { .. }
+        | Call::Fsstat { .. }
+        | Call::Commit { .. } => return None,
+    })
+}
+
+/// Clients that wait with one call; those beyond send their own.
+const JOINED_MOST: usize = 4096;

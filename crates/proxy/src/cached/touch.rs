@@ -1,0 +1,281 @@
+//! What a mutation changes, marked before it leaves and until it has ended (nfs3.md, D1; leases.md, R5, R8, R13).
+//!
+//! One mutation of a name at a time: while one is under way, nobody knows where the name leads, so the next one waits. What REMOVE, RENAME and
+//! an UNCHECKED CREATE do to an object that the call does not name is known from the cache, or asked for while the name is already marked:
+//! it cannot change in between.
+
+use super::answer::HANDLE_MOST;
+use super::label::{Kind, Of, value};
+use super::{Cached, ENTRY_OVERHEAD};
+use crate::clock::file_time;
+use midas_core::cache::{Ended, Facts, Mark};
+use midas_core::key::Key;
+use midas_core::time::Time;
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, FileHandle, Procedure, Reply};
+
+/// The marks of one mutation. Must be given back to [`Cached::ended`].
+#[derive(Debug, Default)]
+#[must_use = "what is marked is never cached again"]
+pub(crate) struct Touched(Vec<Touch>);
+
+#[derive(Debug)]
+struct Touch {
+    place: Key,
+    mark: Mark<Key>,
+    tells: Option<Tells>,
+}
+
+/// What a reply may tell of what was marked.
+#[derive(Debug)]
+enum Tells {
+    /// The attributes of the object with this handle.
+    Attributes(Role, Box<[u8]>),
+    /// Where a name of the directory with this handle leads.
+    Leads(Box<[u8]>, Box<[u8]>),
+}
+
+/// What an object is to a mutation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// What is changed.
+    Object,
+    /// The directory of its name; the first, of RENAME.
+    Directory,
+    /// The second one.
+    To,
+}
+
+/// A name that leads somewhere, which must be found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unfound {
+    pub(crate) dir: Box<[u8]>,
+    pub(crate) name: Box<[u8]>,
+    /// Whether it is the name that a RENAME moves.
+    pub(crate) moves: bool,
+}
+
+/// Whether a mutation may leave.
+pub(crate) enum Claimed {
+    /// It may, when these were found.
+    Marked(Touched, Vec<Unfound>),
+    /// Another mutation of a name of its is under way.
+    Busy,
+}
+
+impl Cached {
+    /// Marks what a mutation changes.
+    pub(crate) fn claim(&self, now: Time, call: &Call<'_>) -> Claimed {
+        let (mut touched, mut unfound) = (Touched::default(), Vec::new());
+        for (what, target) in names(call) {
+            let Some(found) = self.claim_name(now, &what, &mut touched) else {
+                self.ended(now, touched, Ended::Done, None);
+                return Claimed::Busy;
+            };
+            match (target, found) {
+                (Target::None, _) | (_, Found::Absent) => {}
+                (target, Found::Object(object)) => {
+                    self.touch_target(now, object, target == Target::Moved, &mut touched);
+                }
+                (target, Found::Unknown) if self.finds_targets() => {
+                    let (dir, name) = (what.dir.bytes().into(), what.name.into());
+                    unfound.push(Unfound { dir, name, moves: target == Target::Moved });
+                }
+                (_, Found::Unknown) => {}
+            }
+        }
+        for (object, role) in objects(call) {
+            self.touch(now, object, role, &mut touched);
+        }
+        if let Call::Setattr { object, .. } = call {
+            let place = Key::of(object.bytes());
+            touched.add(place, self.part(place).cache.mark(now, Of(place).permission()), None);
+        }
+        Claimed::Marked(touched, unfound)
+    }
+
+    /// It was found where a name leads.
+    pub(crate) fn found(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
+        self.touch_target(now, object, moves, touched);
+    }
+
+    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
+    pub(crate) fn ended(&self, now: Time, touched: Touched, ended: Ended, reply: Option<(Procedure, &[u8])>) {
+        let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
+        for Touch { place, mark, tells } in touched.0 {
+            let mut part = self.part(place);
+            let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
+            match (ended, told) {
+                (Ended::Done, Some((kind, kept, changed_at))) => {
+                    let cost = ENTRY_OVERHEAD + kept.len();
+                    let facts = Facts { changed_at, lease_until: None, cost };
+                    part.cache.end_with(now, mark, kind.class(), kept, facts);
+                }
+                _ => part.cache.end(now, mark, ended),
+            }
+        }
+    }
+
+    /// What a reply tells of something that was marked, as it is kept.
+    fn told(&self, reply: &Reply<'_>, tells: Tells) -> Option<(Kind, Box<[u8]>, Option<Time>)> {
+        match tells {
+            Tells::Attributes(role, handle) => {
+                let attributes = after(reply, role)?;
+                let kept = value(Kind::Attributes, &[&handle], &[&attributes.to_bytes()]);
+                Some((Kind::Attributes, kept, Some(file_time(attributes.ctime))))
+            }
+            Tells::Leads(dir, name) => {
+                let (kind, object) = leads(reply)?;
+                let number = self.clock.left(Time::ZERO).number().to_be_bytes();
+                let changed = after(reply, Role::Directory).map(|attributes| file_time(attributes.ctime));
+                Some((kind, value(kind, &[&dir, &name], &[&number, object]), changed))
+            }
+        }
+    }
+
+    /// Marks a name, unless another mutation has; where it led.
+    fn claim_name(&self, now: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
+        let place = Key::of(what.dir.bytes());
+        let name = Of(place).name(what.name, Kind::Name).key;
+        let mut part = self.part(place);
+        if part.cache.pending(&name) {
+            return None;
+        }
+        let mut handle = [0; HANDLE_MOST];
+        let found = match part.target(now, place, what, &mut handle) {
+            None => Found::Unknown,
+            Some(0) => Found::Absent,
+            Some(length) => Found::Object(Key::of(&handle[..length])),
+        };
+        let tells = Tells::Leads(what.dir.bytes().into(), what.name.into());
+        touched.add(place, part.cache.mark(now, name), Some(tells));
+        Some(found)
+    }
+
+    /// What a name leads to is changed with it; a directory that moves has another parent.
+    fn touch_target(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
+        let mut part = self.part(object);
+        let of = Of(object);
+        let also = if moves { of.name(b"..", Kind::Name).key } else { of.permission() };
+        for key in [of.attributes().key, also] {
+            touched.add(object, part.cache.mark(now, key), None);
+        }
+    }
+
+    fn touch(&self, now: Time, object: FileHandle<'_>, role: Role, touched: &mut Touched) {
+        let place = Key::of(object.bytes());
+        let mark = self.part(place).cache.mark(now, place);
+        touched.add(place, mark, Some(Tells::Attributes(role, object.bytes().into())));
+    }
+}
+
+impl Touched {
+    fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
+        self.0.push(Touch { place, mark, tells });
+    }
+}
+
+enum Found {
+    Object(Key),
+    Absent,
+    Unknown,
+}
+
+/// What happens to what a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// Nothing.
+    None,
+    /// It is removed, replaced or truncated.
+    Changed,
+    /// It has another name.
+    Moved,
+}
+
+/// The names that a call binds or unbinds.
+fn names<'c>(call: &Call<'c>) -> impl Iterator<Item = (DirOp<'c>, Target)> {
+    let (first, second) = match call {
+        Call::Create { place, how: CreateHow::Unchecked(_) } => (Some((*place, Target::Changed)), None),
+        Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
+        | Call::Mkdir { place, .. }
+        | Call::Symlink { place, .. }
+        | Call::Mknod { place, .. } => (Some((*place, Target::None)), None),
+        Call::Remove { object } | Call::Rmdir { object } => (Some((*object, Target::Changed)), None),
+        Call::Rename { from, to } if from == to => (Some((*from, Target::Moved)), None),
+        Call::Rename { from, to } => (Some((*from, Target::Moved)), Some((*to, Target::Changed))),
+        Call::Link { link, .. } => (Some((*link, Target::None)), None),
+        Call::Null
+        | Call::Getattr { .. }
+        | Call::Setattr { .. }
+        | Call::Lookup { .. }
+        | Call::Access { .. }
+        | Call::Readlink { .. }
+        | Call::Read { .. }
+        | Call::Write { .. }
+        | Call::Readdir { .. }
+        | Call::Readdirplus { .. }
+        | Call::Fsstat { .. }
+        | Call::Fsinfo { .. }
+        | Call::Pathconf { .. }
+        | Call::Commit { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
+}
+
+/// The objects that a call names and changes.
+fn objects<'c>(call: &Call<'c>) -> impl Iterator<Item = (FileHandle<'c>, Role)> {
+    let (first, second) = match call {
+        Call::Setattr { object, .. } => (Some((*object, Role::Object)), None),
+        Call::Write { file, .. } | Call::Commit { file, .. } => (Some((*file, Role::Object)), None),
+        Call::Create { place, .. }
+        | Call::Mkdir { place, .. }
+        | Call::Symlink { place, .. }
+        | Call::Mknod { place, .. } => (Some((place.dir, Role::Directory)), None),
+        Call::Remove { object } | Call::Rmdir { object } => (Some((object.dir, Role::Directory)), None),
+        Call::Rename { from, to } if from.dir == to.dir => (Some((from.dir, Role::Directory)), None),
+        Call::Rename { from, to } => (Some((from.dir, Role::Directory)), Some((to.dir, Role::To))),
+        Call::Link { file, link } => (Some((*file, Role::Object)), Some((link.dir, Role::Directory))),
+        Call::Null
+        | Call::Getattr { .. }
+        | Call::Lookup { .. }
+        | Call::Access { .. }
+        | Call::Readlink { .. }
+        | Call::Read { .. }
+        | Call::Readdir { .. }
+        | Call::Readdirplus { .. }
+        | Call::Fsstat { .. }
+        | Call::Fsinfo { .. }
+        | Call::Pathconf { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
+}
+
+/// Where the call's name leads now. Of a RENAME that cannot be said: it does nothing if both names are of one object.
+fn leads<'r>(reply: &Reply<'r>) -> Option<(Kind, &'r [u8])> {
+    match reply {
+        Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)) => {
+            Some((Kind::Name, ok.object?.bytes()))
+        }
+        Reply::Remove(Ok(_)) | Reply::Rmdir(Ok(_)) => Some((Kind::Absent, &[])),
+        _ => None,
+    }
+}
+
+/// The attributes that a reply tells of an object, after the call.
+fn after(reply: &Reply<'_>, role: Role) -> Option<Fattr3> {
+    match (reply, role) {
+        (Reply::Write(Ok(ok)), Role::Object) => ok.file.after,
+        (Reply::Commit(Ok(ok)), Role::Object) => ok.file.after,
+        (
+            Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)),
+            Role::Directory,
+        ) => ok.dir.after,
+        (Reply::Setattr(Ok(wcc)), Role::Object) | (Reply::Remove(Ok(wcc)) | Reply::Rmdir(Ok(wcc)), Role::Directory) => {
+            wcc.after
+        }
+        (Reply::Rename(Ok(done)), Role::Directory) => done.from.after,
+        (Reply::Rename(Ok(done)), Role::To) => done.to.after,
+        (Reply::Link(Ok(done)), Role::Object) => done.attributes,
+        (Reply::Link(Ok(done)), Role::Directory) => done.dir.after,
+        _ => None,
+    }
+}

@@ -1,0 +1,82 @@
+//! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes.
+
+use crate::cached::{Claimed, Fetching, Touched, Unfound};
+use crate::event::Shared;
+use crate::realm::Realm;
+use midas_core::cache::Ended;
+use midas_core::op::Op;
+use midas_core::time::Time;
+use midas_nfs::nfs3::{self, Procedure};
+use midas_nfs::rpc;
+use std::sync::Arc;
+
+/// What a call holds. None where nothing is cached.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// It reads.
+    Reads(Box<Fetching>),
+    /// It changes something: its marks, by the number of the export.
+    Changes(Vec<(usize, Touched)>),
+}
+
+/// Whether a mutation may leave.
+pub(crate) enum Prepared {
+    /// It may.
+    Ready(Option<Claim>),
+    /// It may when these names were looked up.
+    Find(Claim, Vec<Unfound>),
+    /// Not while another mutation of the same name is under way.
+    Busy,
+}
+
+/// Marks what a call changes, in every export that may have it cached.
+pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: &[u8]) -> Prepared {
+    let changes = op.mutates() || op == Op::Commit;
+    let mut watching = watching(shared, realm).peekable();
+    if !changes || watching.peek().is_none() {
+        return Prepared::Ready(None);
+    }
+    let call = rpc::Call::decode(record).ok().and_then(|call| {
+        let procedure = Procedure::from_number(call.procedure)?;
+        nfs3::Call::decode(procedure, call.args).ok()
+    });
+    // It was decoded when it came.
+    let Some(call) = call else { return Prepared::Ready(None) };
+    let (mut claims, mut unfound) = (Vec::new(), Vec::new());
+    for export in watching {
+        match export.cached.claim(now, &call) {
+            Claimed::Marked(touched, names) => {
+                claims.push((export.number, touched));
+                unfound.extend(names);
+            }
+            Claimed::Busy => {
+                changed(now, shared, claims, Ended::Done, None);
+                return Prepared::Busy;
+            }
+        }
+    }
+    unfound.dedup();
+    match unfound.is_empty() {
+        true => Prepared::Ready(Some(Claim::Changes(claims))),
+        false => Prepared::Find(Claim::Changes(claims), unfound),
+    }
+}
+
+/// A mutation is over.
+pub(crate) fn changed(
+    now: Time,
+    shared: &Shared,
+    claims: Vec<(usize, Touched)>,
+    ended: Ended,
+    reply: Option<(Procedure, &[u8])>,
+) {
+    for (export, touched) in claims {
+        shared.exports[export].cached.ended(now, touched, ended, reply);
+    }
+}
+
+/// The exports that share a pool and mark mutations.
+fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = &Realm> {
+    let pool = &shared.exports[realm].pool;
+    shared.exports.iter().filter(move |export| export.cached.watches() && Arc::ptr_eq(&export.pool, pool))
+}
