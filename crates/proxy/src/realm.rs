@@ -12,7 +12,7 @@ use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use crate::whose::Whose;
 use arc_swap::ArcSwap;
-use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
+use midas_core::cache::{Cache, CleanStart, Mode, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
 use midas_core::control::warmup::{Origin, Targets};
 use midas_core::control::{Controller, Settings};
@@ -41,6 +41,7 @@ pub(crate) struct Realm {
     bypass: AtomicBool,
     belief: Mutex<Belief>,
     pub(crate) cached: Cached,
+    modes: Mutex<Modes>,
     /// What every admitted server agrees on, once there is one.
     agreed: ArcSwap<Option<Agreed>>,
 }
@@ -83,6 +84,15 @@ pub(crate) struct Wishes {
     pub(crate) instead: Option<ServerId>,
 }
 
+/// What an export's cache may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    /// As it was told.
+    pub(crate) wanted: Mode,
+    /// Why it does not do that.
+    pub(crate) demoted: Option<String>,
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -110,6 +120,7 @@ impl Realm {
             belief: Mutex::new(Belief::new(servers)),
             cached: Cached::new(now, told).expect("a configuration was checked"),
             agreed: ArcSwap::from_pointee(None),
+            modes: Mutex::new(Modes { wanted: export.mode, demoted: None }),
             rules: ArcSwap::from_pointee(export),
             pool,
         }
@@ -193,6 +204,36 @@ impl Realm {
     pub(crate) fn set_bypass(&self, on: bool) {
         self.bypass.store(on, Ordering::Relaxed);
         self.settle_in();
+        self.apply(&lock(&self.modes));
+    }
+
+    /// What the cache may do, as it was told and as it is.
+    pub(crate) fn modes(&self) -> Modes {
+        lock(&self.modes).clone()
+    }
+
+    /// Another mode from now on. What was demoted is armed again.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        let mut modes = lock(&self.modes);
+        *modes = Modes { wanted: mode, demoted: None };
+        self.apply(&modes);
+    }
+
+    /// The cache is not to be trusted: nothing is answered from it until an administrator says so. Whether this is news.
+    pub(crate) fn demote(&self, why: &str) -> bool {
+        let mut modes = lock(&self.modes);
+        let news = modes.demoted.is_none();
+        modes.demoted.get_or_insert_with(|| why.to_owned());
+        self.apply(&modes);
+        news
+    }
+
+    fn apply(&self, modes: &Modes) {
+        let caching = self.knobs().caching && modes.demoted.is_none();
+        let mode = if caching { modes.wanted } else { Mode::Strict };
+        if mode != self.cached.mode() {
+            self.cached.set_mode(mode);
+        }
     }
 
     /// A decision reads what holds and counts what it did behind its part's lock: who has had every lock once knows that every later
@@ -220,9 +261,13 @@ impl Realm {
     /// Takes over what a reload may change: for calls that come from now on.
     pub(crate) fn reload(&self, export: Export) {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
+        let mode = (self.rules().mode != export.mode).then_some(export.mode);
         self.rules.store(Arc::new(export));
         if let Some(policy) = policy {
             self.set_policy(policy);
+        }
+        if let Some(mode) = mode {
+            self.set_mode(mode);
         }
     }
 
@@ -339,6 +384,7 @@ impl Realm {
     /// Takes over what the controller turned.
     pub(crate) fn publish(&self, controller: &Controller) {
         *self.knobs.write().unwrap_or_else(PoisonError::into_inner) = controller.knobs();
+        self.apply(&lock(&self.modes));
     }
 
     /// What clients are told of the pool; none before the first server was admitted.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Until the daemon ends.
 pub(crate) fn run(shared: &Shared, mut state: State) {
+    let mut slow_at = Instant::now() + SLOW;
     let mut seen: Vec<Vec<Health>> = shared.pools.iter().map(|pool| healths(pool)).collect();
     while pause(shared, CONTROL) {
         let now = Instant::now();
@@ -22,6 +23,10 @@ pub(crate) fn run(shared: &Shared, mut state: State) {
             tell_healths(pool, seen);
         }
         state.save_changed();
+        if now >= slow_at {
+            slow_at = now + SLOW;
+            shared.exports.iter().for_each(|export| export.cached.tick(export.pool.time(now)));
+        }
         log::tick(now);
     }
 }
@@ -74,5 +79,7 @@ fn tell_healths(pool: &Pool, seen: &mut Vec<Health>) {
     *seen = now;
 }
 
+/// The slow loop: class TTLs. Paper: P10.
+const SLOW: Duration = Duration::from_secs(30);
 /// The controller's fast tick.
 const CONTROL: Duration = Duration::from_millis(250);

@@ -70,7 +70,7 @@ impl Cached {
             let length = part.leads(now, dir, what, who, &mut handle)?;
             (length, part.attributes(now, dir, what.dir))
         };
-        let Some(object) = FileHandle::new(&handle[..length]) else {
+        let Some(object) = FileHandle::new(&handle[..length]).filter(|_| length > 0) else {
             put::u32(out, Nfsstat3::NOENT.0);
             put_attributes(out, dir_attributes.as_ref());
             return Some(Kind::Absent);

@@ -8,6 +8,8 @@ mod answer;
 mod label;
 mod learn;
 mod share;
+#[cfg(test)]
+mod tests;
 mod touch;
 
 pub(crate) use label::{Kind, Who};

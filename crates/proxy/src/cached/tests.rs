@@ -1,0 +1,400 @@
+//! nfs3.md D and E, a test for each line, on an export's cache alone. What needs sockets or servers is tested with those.
+
+use super::*;
+use crate::event::Asker;
+use midas_core::cache::Ended;
+use midas_nfs::nfs3::{
+    AccessOk, Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, Nfstime3, Page,
+    Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
+};
+use midas_nfs::rpc::{AuthSys, Credential};
+
+const DIR: FileHandle<'static> = handle(b"directory");
+const FILE: FileHandle<'static> = handle(b"file");
+const OTHER: FileHandle<'static> = handle(b"other");
+const NAME: DirOp<'static> = DirOp { dir: DIR, name: b"name" };
+const LOOKUP: Call<'static> = Call::Lookup { what: NAME };
+const GETATTR: Call<'static> = Call::Getattr { object: FILE };
+
+const fn handle(bytes: &'static [u8]) -> FileHandle<'static> {
+    match FileHandle::new(bytes) {
+        Some(handle) => handle,
+        None => panic!("a handle of 1 to 64 bytes"),
+    }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::from_nanos(1_000_000_000_000) + Span::from_secs(seconds)
+}
+
+fn user(uid: u32) -> Who {
+    Who::of(&Credential::Sys(AuthSys::new(0, b"", uid, uid, &[]).unwrap()))
+}
+
+fn cached(mode: Mode) -> Cached {
+    let settings = Settings { mode, ..Settings::default() };
+    let told =
+        Told { settings, absent_max: Span::from_secs(10), midas_only: true, start: CleanStart::Yes, rules: Rules::ALL };
+    Cached::new(at(0), &told).unwrap()
+}
+
+fn attributes(ftype: Ftype3, version: u32) -> Fattr3 {
+    let time = Nfstime3 { seconds: version, nseconds: 0 };
+    Fattr3 {
+        ftype,
+        mode: 0o755,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        size: u64::from(version),
+        used: 0,
+        rdev: Specdata3 { specdata1: 0, specdata2: 0 },
+        fsid: 1,
+        fileid: 2,
+        atime: time,
+        mtime: time,
+        ctime: time,
+    }
+}
+
+fn file(version: u32) -> Fattr3 {
+    attributes(Ftype3::Reg, version)
+}
+
+fn dir(version: u32) -> Fattr3 {
+    attributes(Ftype3::Dir, version)
+}
+
+fn found(object: FileHandle<'static>, version: u32) -> Reply<'static> {
+    Reply::Lookup(Ok(LookupOk { object, attributes: Some(file(version)), dir_attributes: Some(dir(1)) }))
+}
+
+fn absent() -> Reply<'static> {
+    Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes: Some(dir(1)) }))
+}
+
+fn bytes(reply: &Reply<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    reply.encode(&mut out);
+    out
+}
+
+/// A call, asked of the cache: what it is told, or what it becomes.
+enum Was {
+    Told(Vec<u8>),
+    Joined,
+    Fetch(Box<Fetching>),
+}
+
+fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
+    let mut args = Vec::new();
+    call.encode(&mut args);
+    let (place, _) = crate::translate::handles(call).unwrap();
+    let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
+    let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
+    let mut out = Vec::new();
+    match cached.ask(now, (call, &args), (Key::of(place.bytes()), who), waits, &mut out) {
+        // After a record mark and an RPC header.
+        Asked::Answered(_) => Was::Told(out[28..].to_vec()),
+        Asked::Joined => Was::Joined,
+        Asked::Fetch(fetching) => Was::Fetch(fetching),
+        Asked::Pass => panic!("{call:?} is never cached"),
+    }
+}
+
+fn told(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Option<Vec<u8>> {
+    match ask(cached, now, call, who) {
+        Was::Told(results) => Some(results),
+        Was::Fetch(fetching) => {
+            assert!(cached.forsaken(fetching).is_none());
+            None
+        }
+        Was::Joined => panic!("nothing else is under way"),
+    }
+}
+
+/// A read that must be fetched, and is answered so.
+fn read(cached: &Cached, now: Time, call: &Call<'_>, who: &Who, reply: &Reply<'_>) {
+    let Was::Fetch(fetching) = ask(cached, now, call, who) else { panic!("{call:?} is known already") };
+    cached.landed(now, *fetching, Some(&bytes(reply)));
+}
+
+fn claim(cached: &Cached, now: Time, call: &Call<'_>) -> (Touched, Vec<Unfound>) {
+    match cached.claim(now, call) {
+        Claimed::Marked(touched, unfound) => (touched, unfound),
+        Claimed::Busy => panic!("nothing else changes it"),
+    }
+}
+
+/// A mutation that ends with this reply.
+fn change(cached: &Cached, now: Time, call: &Call<'_>, reply: &Reply<'_>) {
+    let (touched, _) = claim(cached, now, call);
+    cached.ended(now, touched, Ended::Done, Some((call.procedure(), &bytes(reply))));
+}
+
+fn write() -> Call<'static> {
+    Call::Write { file: FILE, offset: 0, count: 0, stable: StableHow::FileSync, data: b"" }
+}
+
+fn written(version: u32) -> Reply<'static> {
+    let file = WccData { before: None, after: Some(file(version)) };
+    Reply::Write(Ok(WriteOk { file, count: 0, committed: StableHow::FileSync, verf: [0; 8] }))
+}
+
+fn remove() -> Call<'static> {
+    Call::Remove { object: NAME }
+}
+
+fn removed() -> Reply<'static> {
+    Reply::Remove(Ok(WccData { before: None, after: Some(dir(2)) }))
+}
+
+#[test]
+fn d1_a_change_of_a_name_drops_it_its_directory_and_what_it_led_to_and_keeps_other_names() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let sibling = Call::Lookup { what: DirOp { name: b"sibling", ..NAME } };
+    read(&cached, at(1), &LOOKUP, &who, &found(FILE, 5));
+    read(&cached, at(1), &sibling, &who, &found(OTHER, 6));
+    assert!(told(&cached, at(2), &GETATTR, &who).is_some(), "a name's attributes are the object's");
+    change(&cached, at(2), &remove(), &removed());
+    assert_eq!(told(&cached, at(3), &GETATTR, &who), None);
+    assert_eq!(
+        told(&cached, at(3), &LOOKUP, &who),
+        Some(bytes(&Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes: Some(dir(2)) })))),
+        "the reply told what is left"
+    );
+    let siblings =
+        Reply::Lookup(Ok(LookupOk { object: OTHER, attributes: Some(file(6)), dir_attributes: Some(dir(2)) }));
+    assert_eq!(told(&cached, at(3), &sibling, &who), Some(bytes(&siblings)));
+}
+
+#[test]
+fn d1_the_target_of_a_remove_a_rename_and_an_unchecked_create_must_be_known_or_found() {
+    let to = DirOp { dir: OTHER, name: b"to" };
+    let unchecked = Call::Create { place: NAME, how: CreateHow::Unchecked(Sattr3::default()) };
+    let guarded = Call::Create { place: NAME, how: CreateHow::Guarded(Sattr3::default()) };
+    let cases = [
+        (remove(), vec![(b"name".to_vec(), false)]),
+        (Call::Rename { from: NAME, to }, vec![(b"name".to_vec(), true), (b"to".to_vec(), false)]),
+        (unchecked, vec![(b"name".to_vec(), false)]),
+        (guarded, vec![]),
+    ];
+    for (call, want) in cases {
+        let cached = cached(Mode::Lease);
+        let (mut touched, unfound) = claim(&cached, at(1), &call);
+        let names: Vec<_> = unfound.iter().map(|it| (it.name.to_vec(), it.moves)).collect();
+        assert_eq!(names, want, "{call:?}");
+        // Its attributes were read under another name, while the call waits for its target.
+        read(&cached, at(1), &GETATTR, &user(1), &Reply::Getattr(Ok(file(5))));
+        for Unfound { moves, .. } in &unfound {
+            cached.found(at(2), Key::of(FILE.bytes()), *moves, &mut touched);
+        }
+        assert_eq!(told(&cached, at(2), &GETATTR, &user(1)).is_some(), unfound.is_empty());
+        cached.ended(at(3), touched, Ended::Done, None);
+        read_names(&cached, at(4), &user(1));
+        assert!(claim(&cached, at(5), &remove()).1.is_empty(), "a name that is known need not be looked up");
+    }
+}
+
+fn read_names(cached: &Cached, now: Time, who: &Who) {
+    read(cached, now, &LOOKUP, who, &found(FILE, 5));
+}
+
+#[test]
+fn d1_one_mutation_of_a_name_at_a_time() {
+    let cached = cached(Mode::Lease);
+    let (touched, _) = claim(&cached, at(1), &remove());
+    let rename = Call::Rename { from: DirOp { name: b"from", ..NAME }, to: NAME };
+    assert!(matches!(cached.claim(at(1), &rename), Claimed::Busy));
+    cached.ended(at(2), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &rename);
+    cached.ended(at(4), touched, Ended::Done, None);
+}
+
+#[test]
+fn d1_a_write_updates_the_attributes_unless_another_runs_meanwhile() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    change(&cached, at(1), &write(), &written(8));
+    assert_eq!(told(&cached, at(2), &GETATTR, &who), Some(bytes(&Reply::Getattr(Ok(file(8))))));
+    let (first, _) = claim(&cached, at(3), &write());
+    change(&cached, at(4), &write(), &written(10));
+    cached.ended(at(5), first, Ended::Done, Some((Procedure::Write, &bytes(&written(9)))));
+    assert_eq!(told(&cached, at(6), &GETATTR, &who), None, "which came last is not known");
+}
+
+#[test]
+fn d1_a_directory_that_was_changed_past_us_takes_its_names_with_it() {
+    let (cached, who) = (cached(Mode::Ttl), user(1));
+    read(&cached, at(1), &LOOKUP, &who, &found(FILE, 5));
+    assert!(told(&cached, at(1), &LOOKUP, &who).is_some());
+    let newer = Reply::Readdirplus(Ok(ReaddirplusOk {
+        dir_attributes: Some(dir(2)),
+        cookieverf: [0; 8],
+        list: &Page::readdirplus(u32::MAX, u32::MAX, &None).finish(true),
+    }));
+    let list = Call::Readdirplus { dir: DIR, cookie: 0, cookieverf: [0; 8], dircount: 100, maxcount: 1000 };
+    let Was::Fetch(fetching) = ask(&cached, at(1), &list, &who) else { panic!("not listed before") };
+    let newer = bytes(&newer);
+    cached.landed(at(1), *fetching, Some(&newer));
+    assert_eq!(told(&cached, at(1), &LOOKUP, &who), None);
+}
+
+#[test]
+fn d2_a_reply_from_before_a_mutation_fills_nothing_after_it() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let Was::Fetch(late) = ask(&cached, at(1), &LOOKUP, &who) else { panic!() };
+    change(&cached, at(2), &write(), &written(8));
+    cached.landed(at(3), *late, Some(&bytes(&found(FILE, 5))));
+    assert_eq!(told(&cached, at(4), &GETATTR, &who), Some(bytes(&Reply::Getattr(Ok(file(8))))), "not the late reply's");
+    let Was::Told(results) = ask(&cached, at(4), &LOOKUP, &who) else { panic!("the name itself is still true") };
+    let Ok(Reply::Lookup(Ok(ok))) = Reply::decode(Procedure::Lookup, &results) else { panic!() };
+    assert_eq!(ok.attributes, Some(file(8)));
+}
+
+#[test]
+fn d3_time_does_not_run_backwards() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(8))));
+    // Its life is over, and another server answers from an old cache.
+    read(&cached, at(40), &GETATTR, &who, &Reply::Getattr(Ok(file(7))));
+    assert_eq!(told(&cached, at(41), &GETATTR, &who), None);
+}
+
+#[test]
+fn d4_each_mode_answers_and_joins_as_far_as_it_may() {
+    // mode, then whether a second call is answered, and whether one is joined while the first is on its way and after a mutation
+    let cases = [
+        (Mode::Strict, false, false, false),
+        (Mode::Lease, true, true, false),
+        (Mode::Ttl, true, true, true),
+        (Mode::Immutable, true, true, true),
+    ];
+    for (mode, answers, joins, joins_after) in cases {
+        let (cached, who) = (cached(mode), user(1));
+        let Was::Fetch(first) = ask(&cached, at(1), &GETATTR, &who) else { panic!() };
+        let joined = |now| match ask(&cached, now, &GETATTR, &who) {
+            Was::Joined => true,
+            Was::Fetch(fetching) => cached.forsaken(fetching).is_some(),
+            Was::Told(_) => panic!("not known yet"),
+        };
+        assert_eq!(joined(at(1)), joins, "{mode:?}");
+        change(&cached, at(2), &write(), &Reply::failed(Procedure::Write, Nfsstat3::ACCES));
+        assert_eq!(joined(at(3)), joins_after, "{mode:?}");
+        cached.landed(at(4), *first, Some(&bytes(&Reply::Getattr(Ok(file(5))))));
+        if let Was::Fetch(second) = ask(&cached, at(5), &GETATTR, &who) {
+            cached.landed(at(5), *second, Some(&bytes(&Reply::Getattr(Ok(file(5))))));
+        }
+        assert_eq!(told(&cached, at(5), &GETATTR, &who).is_some(), answers, "{mode:?}");
+    }
+}
+
+#[test]
+fn d4_who_joins_is_not_told_attributes_that_changed_since_the_call_left() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let Was::Fetch(first) = ask(&cached, at(1), &LOOKUP, &who) else { panic!() };
+    change(&cached, at(2), &write(), &written(8));
+    assert!(matches!(ask(&cached, at(3), &LOOKUP, &who), Was::Joined), "the name has not changed");
+    let (waits, told) = cached.landed(at(4), *first, Some(&bytes(&found(FILE, 5))));
+    let honest = Reply::Lookup(Ok(LookupOk { object: FILE, attributes: None, dir_attributes: Some(dir(1)) }));
+    assert_eq!((waits.len(), told), (1, Some(bytes(&honest))));
+}
+
+#[test]
+fn d8_a_missing_name_is_known_until_it_is_created_its_bound_is_over_or_another_asks() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    read(&cached, at(1), &LOOKUP, &who, &absent());
+    assert_eq!(told(&cached, at(2), &LOOKUP, &who), Some(bytes(&absent())));
+    assert_eq!(told(&cached, at(2), &LOOKUP, &user(2)), None, "whether this user may look is not known");
+    assert_eq!(told(&cached, at(11), &LOOKUP, &who), None, "no name is believed missing for longer");
+    read(&cached, at(12), &LOOKUP, &who, &absent());
+    let create = Call::Create { place: NAME, how: CreateHow::Guarded(Sattr3::default()) };
+    change(&cached, at(13), &create, &Reply::failed(Procedure::Create, Nfsstat3::EXIST));
+    assert_eq!(told(&cached, at(14), &LOOKUP, &who), None);
+}
+
+#[test]
+fn e1_names_are_told_to_those_whom_the_server_has_let_look() {
+    let cached = cached(Mode::Lease);
+    let (one, two) = (user(1), user(2));
+    let sibling = Call::Lookup { what: DirOp { name: b"sibling", ..NAME } };
+    read(&cached, at(1), &LOOKUP, &one, &found(FILE, 5));
+    assert_eq!(told(&cached, at(1), &LOOKUP, &two), None);
+    read(&cached, at(1), &sibling, &two, &Reply::failed(Procedure::Lookup, Nfsstat3::ACCES));
+    assert_eq!(told(&cached, at(1), &LOOKUP, &two), None, "a refusal proves nothing");
+    read(&cached, at(1), &sibling, &two, &absent());
+    assert!(told(&cached, at(2), &LOOKUP, &two).is_some(), "the server let it look for another name there");
+    let chmod = Call::Setattr { object: DIR, new_attributes: Sattr3::default(), guard: None };
+    change(&cached, at(3), &chmod, &Reply::Setattr(Ok(WccData::default())));
+    assert_eq!([&one, &two].map(|who| told(&cached, at(4), &LOOKUP, who)), [None, None], "the mode may be another");
+}
+
+#[test]
+fn e1_access_and_listings_are_never_shared_over_credentials() {
+    let cached = cached(Mode::Lease);
+    let access = Call::Access { object: FILE, access: 1 };
+    let may = Reply::Access(Ok(AccessOk { attributes: Some(file(5)), access: 1 }));
+    let list = Call::Readdirplus { dir: DIR, cookie: 0, cookieverf: [0; 8], dircount: 100, maxcount: 1000 };
+    let page = Page::readdirplus(u32::MAX, u32::MAX, &None).finish(true);
+    let listed =
+        Reply::Readdirplus(Ok(ReaddirplusOk { dir_attributes: Some(dir(1)), cookieverf: [0; 8], list: &page }));
+    for (call, reply, object) in [(access, may, FILE), (list, listed, DIR)] {
+        read(&cached, at(1), &call, &user(1), &reply);
+        assert_eq!(told(&cached, at(2), &call, &user(1)), Some(bytes(&reply)));
+        for other in [user(2), Who::of(&Credential::None)] {
+            assert_eq!(told(&cached, at(2), &call, &other), None);
+        }
+        let chown = Call::Setattr { object, new_attributes: Sattr3::default(), guard: None };
+        change(&cached, at(3), &chown, &Reply::Setattr(Ok(WccData::default())));
+        assert_eq!(told(&cached, at(4), &call, &user(1)), None);
+    }
+}
+
+#[test]
+fn a_listing_keeps_the_servers_cookies_and_shows_attributes_as_they_are() {
+    use midas_nfs::nfs3::{Entry, EntryPlus};
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let list = Call::Readdirplus { dir: DIR, cookie: 0, cookieverf: [0; 8], dircount: 100, maxcount: 1000 };
+    let page = |version| {
+        let mut page = Page::readdirplus(u32::MAX, u32::MAX, &Some(dir(1)));
+        let entry = Entry { fileid: 2, name: b"name", cookie: 77 };
+        assert!(page.push_plus(&EntryPlus { entry, attributes: version, handle: Some(FILE) }));
+        let list = page.finish(false);
+        bytes(&Reply::Readdirplus(Ok(ReaddirplusOk { dir_attributes: Some(dir(1)), cookieverf: [9; 8], list: &list })))
+    };
+    let Was::Fetch(fetching) = ask(&cached, at(1), &list, &who) else { panic!() };
+    cached.landed(at(1), *fetching, Some(&page(Some(file(5)))));
+    assert!(told(&cached, at(2), &GETATTR, &who).is_some(), "a page fills attributes");
+    assert_eq!(told(&cached, at(2), &list, &who), Some(page(Some(file(5)))));
+    change(&cached, at(3), &write(), &written(8));
+    assert_eq!(told(&cached, at(4), &list, &who), Some(page(Some(file(8)))), "as they are now");
+    change(&cached, at(5), &write(), &Reply::failed(Procedure::Write, Nfsstat3::IO));
+    assert_eq!(told(&cached, at(6), &list, &who), Some(page(None)), "not known: left out");
+    change(&cached, at(7), &remove(), &removed());
+    assert_eq!(told(&cached, at(8), &list, &who), None);
+}
+
+#[test]
+fn a_mutation_whose_end_is_unknown_keeps_its_objects_out_for_as_long_as_it_may_still_run() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let (touched, _) = claim(&cached, at(1), &write());
+    cached.ended(at(2), touched, Ended::Unknown, None);
+    read(&cached, at(61), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+    assert_eq!(told(&cached, at(61), &GETATTR, &who), None);
+    read(&cached, at(63), &GETATTR, &who, &Reply::Getattr(Ok(file(6))));
+    assert!(told(&cached, at(63), &GETATTR, &who).is_some());
+}
+
+#[test]
+fn another_mode_forgets_everything_and_marks_hold_on() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+    cached.set_mode(Mode::Strict);
+    let (touched, _) = claim(&cached, at(2), &write());
+    cached.set_mode(Mode::Lease);
+    assert_eq!(told(&cached, at(3), &GETATTR, &who), None);
+    read(&cached, at(3), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+    assert_eq!(told(&cached, at(3), &GETATTR, &who), None, "it was marked in strict mode, and still runs");
+    cached.ended(at(4), touched, Ended::Done, None);
+    read(&cached, at(5), &GETATTR, &who, &Reply::Getattr(Ok(file(6))));
+    assert!(told(&cached, at(6), &GETATTR, &who).is_some());
+}
