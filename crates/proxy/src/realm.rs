@@ -11,7 +11,7 @@ use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use crate::whose::Whose;
 use arc_swap::ArcSwap;
-use midas_core::cache::{Cache, CleanStart, Params, Rules, Settings as CacheSettings};
+use midas_core::cache::{Cache, CleanStart, Mode, Params, Rules, Settings as CacheSettings};
 use midas_core::control::knobs::Knobs;
 use midas_core::control::warmup::{Origin, Targets};
 use midas_core::control::{Controller, Settings};
@@ -39,6 +39,7 @@ pub(crate) struct Realm {
     knobs: RwLock<Knobs>,
     bypass: AtomicBool,
     belief: Mutex<Belief>,
+    mode: Mutex<Mode>,
     /// What every admitted server agrees on, once there is one.
     agreed: ArcSwap<Option<Agreed>>,
 }
@@ -106,6 +107,7 @@ impl Realm {
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
+            mode: Mutex::new(export.mode),
             agreed: ArcSwap::from_pointee(None),
             rules: ArcSwap::from_pointee(export),
             pool,
@@ -214,12 +216,28 @@ impl Realm {
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
 
-    /// Takes over what a reload may change: for calls that come from now on.
+    /// The mode in force, but for a bypass.
+    pub(crate) fn mode(&self) -> Mode {
+        *lock(&self.mode)
+    }
+
+    /// Another mode from now on. Whoever calls has seen that the export's writers permit it.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        *lock(&self.mode) = mode;
+    }
+
+    /// Takes over what a reload may change: for calls that come from now on. A mode that was set by a command ends when the file no
+    /// longer permits it.
     pub(crate) fn reload(&self, export: Export) {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
+        let permitted = export.caching.writers.permit(self.mode());
+        let mode = (self.rules().mode != export.mode || !permitted).then_some(export.mode);
         self.rules.store(Arc::new(export));
         if let Some(policy) = policy {
             self.set_policy(policy);
+        }
+        if let Some(mode) = mode {
+            self.set_mode(mode);
         }
     }
 
