@@ -226,17 +226,15 @@ impl Realm {
         *lock(&self.mode) = mode;
     }
 
-    /// Takes over what a reload may change: for calls that come from now on. A mode that was set by a command ends when the file no
-    /// longer permits it.
+    /// Takes over what a reload may change: for calls that come from now on.
     pub(crate) fn reload(&self, export: Export) {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
-        let permitted = export.caching.writers.permit(self.mode());
-        let mode = (self.rules().mode != export.mode || !permitted).then_some(export.mode);
+        let (before, mode) = (self.mode(), export.mode_after(&self.rules(), self.mode()));
         self.rules.store(Arc::new(export));
         if let Some(policy) = policy {
             self.set_policy(policy);
         }
-        if let Some(mode) = mode {
+        if mode != before {
             self.set_mode(mode);
         }
     }

@@ -3,6 +3,7 @@
 use super::entry::{Entry, Place};
 use super::key::Table;
 use super::{Config, Export, Pool, Writers};
+use midas_core::cache::Mode;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -87,6 +88,15 @@ impl Export {
         }
         if self.caching.writers.permit(new.mode) {
             self.mode = new.mode;
+        }
+    }
+
+    /// The mode in force after a reload that put these rules in place of others: what a command has set stays, unless the file now
+    /// says another mode or no longer permits it.
+    pub(crate) fn mode_after(&self, old: &Self, in_force: Mode) -> Mode {
+        match self.mode == old.mode && self.caching.writers.permit(in_force) {
+            true => in_force,
+            false => self.mode,
         }
     }
 }

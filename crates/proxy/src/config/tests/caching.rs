@@ -210,6 +210,22 @@ fn a_reload_takes_a_mode_over_if_the_daemon_could_trust_its_writers_from_the_sta
 }
 
 #[test]
+fn a_mode_that_was_set_ends_when_the_file_says_another_or_no_longer_permits_it() {
+    let sole = "writers = \"midas-only\"";
+    let cases = [
+        (sole, sole, Mode::Lease, Mode::Lease),
+        (sole, "", Mode::Lease, Mode::Strict),
+        (sole, "mode = \"ttl\"", Mode::Lease, Mode::Ttl),
+        (sole, "", Mode::Ttl, Mode::Ttl),
+        ("mode = \"ttl\"", "mode = \"ttl\"\naccess = \"rw\"", Mode::Strict, Mode::Strict),
+        ("mode = \"ttl\"", "", Mode::Ttl, Mode::Strict),
+    ];
+    for (before, after, in_force, want) in cases {
+        assert_eq!(export(after).mode_after(&export(before), in_force), want, "{before} -> {after}");
+    }
+}
+
+#[test]
 fn every_key_is_taken_over_as_its_table_says() {
     let plain = "[[pool]]\nname = \"heads\"\nservers = \"10.0.0.9:1\"\n\
                  [[export]]\npath = \"/\"\npool = \"heads\"\nclients = \"::1\"\n";
