@@ -122,6 +122,20 @@ fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
 }
 
 #[test]
+fn a_mode_is_set_where_the_exports_writers_permit_it_and_shown_beside_the_files() {
+    let world = World::new(&[], "writers = \"midas-only\"");
+    let modes = ["lease", "ttl", "immutable", "strict"];
+    for mode in modes {
+        let said = world.run(&format!("set /scratch mode={mode}"));
+        assert_eq!(said, format!("/scratch: mode {mode}, until the daemon ends\n"));
+        let want = serde_json::json!({ "now": mode, "file": "strict" });
+        assert_eq!(world.json("status")["exports"][0]["mode"], want);
+    }
+    world.run("set /scratch mode=lease");
+    assert!(world.run("status").contains("mode lease (changed; strict in the file)"));
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let world = World::new(&[], "");
     let near = format!("did you mean '{}'?", world.servers[0]);
@@ -156,20 +170,6 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let config = world.proxy.socket().with_file_name("midas.toml");
     let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
-}
-
-#[test]
-fn a_mode_is_set_where_the_exports_writers_permit_it_and_shown_beside_the_files() {
-    let world = World::new(&[], "writers = \"midas-only\"");
-    let modes = ["lease", "ttl", "immutable", "strict"];
-    for mode in modes {
-        let said = world.run(&format!("set /scratch mode={mode}"));
-        assert_eq!(said, format!("/scratch: mode {mode}, until the daemon ends\n"));
-        let want = serde_json::json!({ "now": mode, "file": "strict" });
-        assert_eq!(world.json("status")["exports"][0]["mode"], want);
-    }
-    world.run("set /scratch mode=lease");
-    assert!(world.run("status").contains("mode lease (changed; strict in the file)"));
 }
 
 /// Waits until a figure of the world is what it should be, as long as the load runs.
