@@ -269,7 +269,7 @@ const RULES: &str = "\
 access = \"ro\"               # \"rw\" once clients may change things
 squash = \"root\"             # \"none\" if clients' root must be root
 policy = \"hash-directory\"   # at first; then \"observe\", then \"first-fit\"
-mode = \"strict\"";
+mode = \"strict\"             # nothing is cached; 'The cache' in docs/operating.md says what else there is";
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,9 @@ fn changes(export: String, typed: &[String]) -> Result<api::Set, String> {
 fn policies() -> String {
     let lines = Policy::USAGE.map(|(usage, meaning)| format!("  policy={usage}\n      {meaning}\n"));
     format!(
-        "What can be set:\n{}  mode=strict\n      nothing is cached (other modes come with the cache)",
+        "What can be set:\n{}  mode=strict\n      nothing is answered from the cache\n  mode=ttl\n      \
+         out of date for a small share of answers\n  mode=lease, mode=immutable\n      \
+         only where the configuration says writers = \"midas-only\"",
         lines.concat()
     )
 }

@@ -74,7 +74,8 @@ fn a_good_file_in_json_has_every_key() {
     assert_eq!(config["listen"], json!({ "nfs": "127.0.0.1:2049", "mount": "127.0.0.1:20048", "portmap": "off" }));
     assert_eq!(config["pool"][0]["mount_port"], "12050");
     assert_eq!(config["export"][0]["anon_uid"], "65534");
-    assert_eq!(config["limits"]["record"], "2MiB");
+    assert_eq!((&config["export"][0]["writers"], &config["export"][0]["preset"]), (&json!("anyone"), &json!("none")));
+    assert_eq!((&config["limits"]["record"], &config["cache"]["memory"]), (&json!("2MiB"), &json!("256MiB")));
     assert!(config["threads"].is_string());
 }
 
@@ -101,6 +102,19 @@ midas: FILE has 2 errors
     assert_eq!((&shown["ok"], &shown["count"]), (&json!(false), &json!(2)));
     let first = json!({ "line": 15, "column": 10, "text": "squash: unknown value 'rot'; did you mean 'root'?" });
     assert_eq!(shown["errors"][0], first);
+}
+
+/// The document shows this line too.
+#[test]
+fn a_mode_that_others_writers_would_break_is_refused() {
+    let file = File::new("mode", &example().replace("mode = \"strict\"", "mode = \"lease\""));
+    let output = file.check("");
+    assert_eq!(output.status.code(), Some(1));
+    let said = file.shown(&output.stderr);
+    let line = said.strip_suffix("midas: FILE has 1 error\n").unwrap();
+    assert!(line.starts_with("FILE:18:8: mode: 'lease' needs writers = \"midas-only\""), "{said}");
+    let document = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
+    assert!(document.contains(&line.replace("FILE", "midas.toml")), "docs/operating.md shows another line than {line}");
 }
 
 #[test]

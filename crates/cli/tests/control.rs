@@ -122,6 +122,20 @@ fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
 }
 
 #[test]
+fn a_mode_is_set_where_the_exports_writers_permit_it_and_shown_beside_the_files() {
+    let world = World::new(&[], "writers = \"midas-only\"");
+    let modes = ["lease", "ttl", "immutable", "strict"];
+    for mode in modes {
+        let said = world.run(&format!("set /scratch mode={mode}"));
+        assert_eq!(said, format!("/scratch: mode {mode}, until the daemon ends\n"));
+        let want = serde_json::json!({ "now": mode, "file": "strict" });
+        assert_eq!(world.json("status")["exports"][0]["mode"], want);
+    }
+    world.run("set /scratch mode=lease");
+    assert!(world.run("status").contains("mode lease (changed; strict in the file)"));
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let world = World::new(&[], "");
     let near = format!("did you mean '{}'?", world.servers[0]);
@@ -129,7 +143,8 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
         ("set /scrach policy=rr", "did you mean '/scratch'?"),
         ("set /scratch policy=hash-diretory", "did you mean 'hash-directory'?"),
         ("set /scratch policy=first-fit:gap=9", "1..8"),
-        ("set /scratch mode=lease", "comes with the cache"),
+        ("set /scratch mode=lease", "needs writers = \"midas-only\""),
+        ("set /scratch mode=immutable policy=rr", "needs writers = \"midas-only\""),
         ("set /scratch mode=strikt", "did you mean 'strict'?"),
         ("set /scratch access=ro", "policy=.., mode=.."),
         (&format!("drain {}", world.servers[0].replace("127.0.0.1", "127.0.0.l")), &near),
@@ -147,7 +162,8 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
         assert!(said.lines().count() == 1 && said.starts_with("midas: "), "midas {command}: {said}");
         assert!(said.contains(named), "midas {command} does not name '{named}': {said}");
     }
-    assert!(!world.json("status")["exports"][0]["policy"]["now"].as_str().unwrap().contains("gap"));
+    let export = &world.json("status")["exports"][0];
+    assert_eq!((&export["policy"]["now"], &export["mode"]["now"]), (&"first-fit".into(), &"strict".into()), "changed");
     let output = midas("status --socket /nowhere/midas.sock");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");

@@ -212,7 +212,7 @@ impl Realm {
         lock(&self.modes).clone()
     }
 
-    /// Another mode from now on. What was demoted is armed again.
+    /// Another mode from now on; whoever calls has seen that the export's writers permit it. What was demoted is armed again.
     pub(crate) fn set_mode(&self, mode: Mode) {
         let mut modes = lock(&self.modes);
         *modes = Modes { wanted: mode, demoted: None };
@@ -258,15 +258,20 @@ impl Realm {
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
 
+    /// The mode in force, but for a bypass.
+    pub(crate) fn mode(&self) -> Mode {
+        lock(&self.modes).wanted
+    }
+
     /// Takes over what a reload may change: for calls that come from now on.
     pub(crate) fn reload(&self, export: Export) {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
-        let mode = (self.rules().mode != export.mode).then_some(export.mode);
+        let (before, mode) = (self.mode(), export.mode_after(&self.rules(), self.mode()));
         self.rules.store(Arc::new(export));
         if let Some(policy) = policy {
             self.set_policy(policy);
         }
-        if let Some(mode) = mode {
+        if mode != before {
             self.set_mode(mode);
         }
     }

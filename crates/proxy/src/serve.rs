@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::cached::Told;
 use crate::clerk;
 use crate::clock::Clock;
-use crate::config::{self, Change, Config, Export, Level};
+use crate::config::{self, Caching, Change, Config, Export, Level, Writers};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
@@ -16,7 +16,6 @@ use crate::regulate;
 use crate::reload;
 use crate::state::State;
 use midas_core::cache::{CleanStart, Rules, Settings};
-use midas_core::time::Span;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -217,17 +216,28 @@ fn realms(config: &Config, state: &State) -> (Vec<Arc<Pool>>, Vec<Realm>) {
         pools.push(pool);
     }
     let export = |(number, export): (usize, &Export)| {
-        let told = Told {
-            settings: Settings { mode: export.mode, bytes_max: 64 << 20, ..Settings::default() },
-            absent_max: Span::FOREVER,
-            midas_only: false,
-            start: CleanStart::Yes,
-            rules: Rules::ALL,
-        };
+        let told = told(config, export, CleanStart::Yes);
         Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)
+}
+
+/// What an export's cache is told.
+fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
+    let Caching { writers, lease_age_max, server_hold_max, immutable_age_max, stale_target, ttl_max, absent_max } =
+        export.caching;
+    let settings = Settings {
+        mode: export.mode,
+        bytes_max: config.cache().memory / config.exports().len().max(1),
+        lease_age_max,
+        server_hold_max,
+        immutable_age_max,
+        stale_target,
+        ttl_max,
+        ..Settings::default()
+    };
+    Told { settings, absent_max, midas_only: writers == Writers::MidasOnly, start, rules: Rules::ALL }
 }
 
 /// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.

@@ -4,6 +4,7 @@ use super::routes::Refusal;
 use super::status::bypassed;
 use crate::api::{Bypass, Drain, Set};
 use crate::config::Level;
+use crate::config::caching::refusal;
 use crate::config::nearest::suggestion;
 use crate::config::parse_policy;
 use crate::event::Shared;
@@ -18,13 +19,17 @@ use std::time::Instant;
 pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     let export = export(shared, &told.export)?;
     let policy = told.policy.as_deref().map(parse_policy).transpose().map_err(Refusal::wrong)?;
-    told.mode.as_deref().map(mode).transpose()?;
+    let mode = told.mode.as_deref().map(|typed| mode(export, typed)).transpose()?;
     if let Some(policy) = policy {
         export.set_policy(policy);
         log::answer(Level::Info, "policy set", &[("export", &told.export), ("policy", &policy)]);
     }
+    if let Some(mode) = mode {
+        export.set_mode(mode);
+        log::answer(Level::Info, "mode set", &[("export", &told.export), ("mode", &mode.name())]);
+    }
     let policy = policy.map(|policy| format!("policy {policy}"));
-    let mode = told.mode.as_ref().map(|mode| format!("mode {mode}"));
+    let mode = mode.map(|mode| format!("mode {}", mode.name()));
     let said: Vec<String> = policy.into_iter().chain(mode).collect();
     match said.is_empty() {
         true => Err(Refusal::wrong("nothing to set; possible: policy, mode")),
@@ -35,13 +40,14 @@ pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     }
 }
 
-/// Only what needs no cache, for now.
-fn mode(typed: &str) -> Result<(), Refusal> {
+/// A mode that the export's writers permit.
+fn mode(export: &Realm, typed: &str) -> Result<Mode, Refusal> {
     let names = Mode::ALL.map(Mode::name);
-    match names.contains(&typed) {
-        true if typed == Mode::Strict.name() => Ok(()),
-        true => Err(Refusal::wrong(format!("mode {typed} comes with the cache; strict is the only one for now"))),
-        false => Err(Refusal::wrong(format!("unknown mode '{typed}'{}", suggestion(typed, &names)))),
+    let unknown = || Refusal::wrong(format!("unknown mode '{typed}'{}", suggestion(typed, &names)));
+    let mode = Mode::parse(typed).ok_or_else(unknown)?;
+    match export.rules().caching.writers.permit(mode) {
+        true => Ok(mode),
+        false => Err(Refusal::wrong(format!("mode: {}", refusal(mode)))),
     }
 }
 

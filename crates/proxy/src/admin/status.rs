@@ -46,12 +46,11 @@ fn admitted(export: &Realm) -> usize {
 
 fn of_export(export: &Realm) -> Export {
     let rules = export.rules();
-    let mode = rules.mode.name().to_owned();
     Export {
         path: rules.path.clone(),
         pool: export.pool.config.name.clone(),
         policy: Setting { now: export.policy().to_string(), file: rules.policy.to_string() },
-        mode: Setting { now: mode.clone(), file: mode },
+        mode: Setting { now: export.mode().name().to_owned(), file: rules.mode.name().to_owned() },
         admitted: admitted(export),
         routes: Why::NAMES.iter().map(ToString::to_string).zip(export.routes()).collect(),
     }

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Cached {
     /// The mode in force; every part's cache has it too.
     mode: AtomicU8,
-    /// Whether mutations are marked.
+    /// Whether mutations are marked, whatever the mode.
     watches: bool,
     rules: Rules,
     clock: Arc<Clock>,
@@ -77,8 +77,7 @@ impl Cached {
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
-        let watches = told.midas_only || told.settings.mode.answers();
-        Ok(Self { mode, watches, rules: told.rules, clock, parts, absent_max: told.absent_max })
+        Ok(Self { mode, watches: told.midas_only, rules: told.rules, clock, parts, absent_max: told.absent_max })
     }
 
     /// The mode in force.
@@ -93,7 +92,7 @@ impl Cached {
 
     /// Whether mutations must be marked before they leave.
     pub(crate) fn watches(&self) -> bool {
-        self.watches
+        self.watches || self.answers()
     }
 
     /// Whether a mutation must know what its names lead to.

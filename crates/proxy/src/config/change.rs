@@ -2,7 +2,8 @@
 
 use super::entry::{Entry, Place};
 use super::key::Table;
-use super::{Config, Export, Pool};
+use super::{Config, Export, Pool, Writers};
+use midas_core::cache::Mode;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -48,9 +49,11 @@ impl Config {
     /// What must be done to get from this configuration to the new one; empty if they mean the same. Pools and exports are told
     /// apart by name and path, so their order does not count.
     pub fn differences(&self, new: &Self) -> Vec<Change> {
-        let (before, after) = (self.entries(), new.entries());
-        let (old, new) = (by_key(&before), by_key(&after));
-        let mut changes: Vec<Change> = before.iter().filter_map(|entry| change(entry, &new)).collect();
+        let mut taken = self.clone();
+        taken.take_live(new);
+        let (before, taken, after) = (self.entries(), taken.entries(), new.entries());
+        let (old, taken, new) = (by_key(&before), by_key(&taken), by_key(&after));
+        let mut changes: Vec<Change> = before.iter().filter_map(|entry| change(entry, &taken, &new)).collect();
         let added =
             after.iter().filter(|entry| names_its_table(entry) && !old.contains_key(&(&entry.place, entry.key)));
         changes.extend(added.map(|entry| restart(&entry.place, Difference::Added)));
@@ -71,7 +74,29 @@ impl Config {
             if let Some(other) = new.exports.iter().find(|other| other.path == export.path) {
                 let Export { clients, access, squash, anonymous, insecure, policy, .. } = other.clone();
                 *export = Export { clients, access, squash, anonymous, insecure, policy, ..export.clone() };
+                export.take_mode(other);
             }
+        }
+    }
+}
+
+impl Export {
+    /// A daemon that did not watch all writers from its start cannot begin to trust them, but it can stop at once.
+    fn take_mode(&mut self, new: &Self) {
+        if new.caching.writers == Writers::Anyone {
+            self.caching.writers = Writers::Anyone;
+        }
+        if self.caching.writers.permit(new.mode) {
+            self.mode = new.mode;
+        }
+    }
+
+    /// The mode in force after a reload that put these rules in place of others: what a command has set stays, unless the file now
+    /// says another mode or no longer permits it.
+    pub(crate) fn mode_after(&self, old: &Self, in_force: Mode) -> Mode {
+        match self.mode == old.mode && self.caching.writers.permit(in_force) {
+            true => in_force,
+            false => self.mode,
         }
     }
 }
@@ -96,11 +121,11 @@ fn by_key(entries: &[Entry]) -> Entries<'_> {
     entries.iter().map(|entry| ((&entry.place, entry.key), entry)).collect()
 }
 
-fn change(entry: &Entry, new: &Entries<'_>) -> Option<Change> {
+fn change(entry: &Entry, taken: &Entries<'_>, new: &Entries<'_>) -> Option<Change> {
     match new.get(&(&entry.place, entry.key)) {
         Some(other) if other.value == entry.value => None,
         Some(other) => {
-            let live = entry.place.table.key(entry.key).is_some_and(|key| key.live);
+            let live = taken.get(&(&entry.place, entry.key)).is_some_and(|taken| taken.value == other.value);
             let difference = Difference::Changed { key: entry.key, from: entry.value.clone(), to: other.value.clone() };
             let applies = if live { Applies::Live } else { Applies::Restart };
             Some(Change { place: entry.place.clone(), difference, applies })
@@ -118,6 +143,6 @@ fn names_its_table(entry: &Entry) -> bool {
     match entry.place.table {
         Table::Pool => entry.key == "name",
         Table::Export => entry.key == "path",
-        Table::Top | Table::Listen | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+        Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::key::Table;
 use super::value::show_size;
-use super::{Access, Config, Export, Level, LogFormat, Pool, Squash};
+use super::{Access, Config, Export, Level, LogFormat, Pool, Preset, Squash, Writers};
 use midas_workload::units::show_span;
 use std::fmt;
 
@@ -40,6 +40,7 @@ impl Config {
         entries.extend(self.pools.iter().flat_map(of_pool));
         entries.extend(self.exports.iter().flat_map(|export| of_export(export, &self.pool_of(export).name)));
         entries.extend([
+            one(Table::Cache, "memory", show_size(self.cache.memory as u64)),
             one(Table::Limits, "connections", self.limits.connections.to_string()),
             one(Table::Limits, "record", show_size(self.limits.record as u64)),
             one(Table::Limits, "calls_per_client", self.limits.calls_per_client.to_string()),
@@ -91,6 +92,7 @@ fn of_pool(pool: &Pool) -> Vec<Entry> {
 }
 
 fn of_export(export: &Export, pool: &str) -> Vec<Entry> {
+    let caching = &export.caching;
     let values = [
         ("path", export.path.clone()),
         ("source", export.source.clone()),
@@ -102,7 +104,15 @@ fn of_export(export: &Export, pool: &str) -> Vec<Entry> {
         ("anon_gid", export.anonymous.gid.to_string()),
         ("insecure", export.insecure.to_string()),
         ("policy", export.policy.to_string()),
+        ("preset", export.preset.map_or_else(|| "none".to_owned(), |preset| named(&Preset::NAMES, &preset))),
         ("mode", export.mode.name().to_owned()),
+        ("writers", named(&Writers::NAMES, &caching.writers)),
+        ("lease_age_max", show_span(caching.lease_age_max)),
+        ("server_hold_max", show_span(caching.server_hold_max)),
+        ("immutable_age_max", show_span(caching.immutable_age_max)),
+        ("stale_target", caching.stale_target.to_string()),
+        ("ttl_max", show_span(caching.ttl_max)),
+        ("absent_max", show_span(caching.absent_max)),
     ];
     at(&Place { table: Table::Export, name: Some(export.path.clone()) }, values)
 }

@@ -14,6 +14,8 @@ pub enum Table {
     Pool,
     /// What clients mount; there may be several.
     Export,
+    /// What is kept of all exports' answers.
+    Cache,
     /// What is taken at most.
     Limits,
     /// What is said.
@@ -54,8 +56,17 @@ pub enum Fallback {
 
 impl Table {
     /// All, in the order of the document.
-    pub const ALL: [Self; 8] =
-        [Self::Top, Self::Listen, Self::Pool, Self::Export, Self::Limits, Self::Log, Self::Admin, Self::State];
+    pub const ALL: [Self; 9] = [
+        Self::Top,
+        Self::Listen,
+        Self::Pool,
+        Self::Export,
+        Self::Cache,
+        Self::Limits,
+        Self::Log,
+        Self::Admin,
+        Self::State,
+    ];
 
     /// The name in the file; none before the first table.
     pub const fn name(self) -> Option<&'static str> {
@@ -64,6 +75,7 @@ impl Table {
             Self::Listen => Some("listen"),
             Self::Pool => Some("pool"),
             Self::Export => Some("export"),
+            Self::Cache => Some("cache"),
             Self::Limits => Some("limits"),
             Self::Log => Some("log"),
             Self::Admin => Some("admin"),
@@ -75,7 +87,7 @@ impl Table {
     pub const fn is_list(self) -> bool {
         match self {
             Self::Pool | Self::Export => true,
-            Self::Top | Self::Listen | Self::Limits | Self::Log | Self::Admin | Self::State => false,
+            Self::Top | Self::Listen | Self::Cache | Self::Limits | Self::Log | Self::Admin | Self::State => false,
         }
     }
 
@@ -288,11 +300,76 @@ pub const KEYS: &[Key] = &[
         ..LIVE
     },
     Key {
-        name: "mode",
-        takes: "`strict`",
-        default: Fallback::Value("\"strict\""),
-        meaning: "how far a cache may be trusted: not at all; other modes come with the cache",
+        name: "preset",
+        takes: "`scratch`, `software-tree`, `dataset`",
+        default: Fallback::Words("none"),
+        meaning: "what the export is for: sets `mode`, and what goes with it; a key that is given beside it wins ([The cache](#the-cache))",
         ..EXPORT
+    },
+    Key {
+        name: "mode",
+        takes: "`strict`, `lease`, `ttl`, `immutable`",
+        default: Fallback::Value("\"strict\""),
+        meaning: "how far the cache may be trusted ([The cache](#the-cache)); `strict`: not at all",
+        ..LIVE
+    },
+    Key {
+        name: "writers",
+        takes: "`anyone`, `midas-only`",
+        default: Fallback::Value("\"anyone\""),
+        meaning: "who changes the files; `lease` and `immutable` need `midas-only`: nobody but clients of this MIDAS",
+        ..EXPORT
+    },
+    Key {
+        name: "lease_age_max",
+        takes: "time, 1s..1h",
+        default: Fallback::Value("\"30s\""),
+        meaning: "`lease`: the oldest answer from the cache; after that the server is asked whether it still holds",
+        ..EXPORT
+    },
+    Key {
+        name: "server_hold_max",
+        takes: "time, 1s..1h",
+        default: Fallback::Value("\"60s\""),
+        meaning: "`lease`: how long a server may still execute a call that was cut off; what it may change is not cached for so long, \
+                  and after a crash of MIDAS nothing is",
+        ..EXPORT
+    },
+    Key {
+        name: "immutable_age_max",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"1h\""),
+        meaning: "`immutable`: the oldest answer from the cache",
+        ..EXPORT
+    },
+    Key {
+        name: "stale_target",
+        takes: "number between 0 and 1, both excluded",
+        default: Fallback::Value("0.001"),
+        meaning: "`ttl`: the share of answers from the cache that may be out of date; the paper's `p*`",
+        ..EXPORT
+    },
+    Key {
+        name: "ttl_max",
+        takes: "time, 100ms..24h",
+        default: Fallback::Value("\"10m\""),
+        meaning: "`ttl`: the oldest answer from the cache, however rarely its file seems to change",
+        ..EXPORT
+    },
+    Key {
+        name: "absent_max",
+        takes: "time, 0s..24h",
+        default: Fallback::Value("\"1h\""),
+        meaning: "every mode: how long a name is believed missing, at most; `0s`: not at all",
+        ..EXPORT
+    },
+    Key {
+        table: Table::Cache,
+        name: "memory",
+        takes: "size, 1MiB..1TiB",
+        default: Fallback::Value("\"256MiB\""),
+        meaning: "what is kept of all exports' answers; at the limit what is least used goes",
+        ..RESTART
     },
     Key {
         name: "connections",

@@ -4,6 +4,7 @@
 //! elsewhere, as overrides. Not read by serde's derive, which ends at the first mistake and forgets where things stood.
 
 mod address;
+pub(crate) mod caching;
 mod change;
 mod entry;
 mod error;
@@ -18,6 +19,7 @@ mod warning;
 #[cfg(test)]
 mod tests;
 
+pub use caching::{Caching, Preset, Writers};
 pub use change::{Applies, Change, Difference};
 pub use entry::{Entry, Place};
 pub use error::{ConfigError, PROBLEMS_MAX, Problem};
@@ -36,13 +38,15 @@ use std::path::{Path, PathBuf};
 /// What `midas serve` was told to do.
 ///
 /// Made from a file alone, so that these hold: at least one pool and one export, names and paths unique, every export's pool
-/// exists, every pool has 1..=`SERVERS_MAX` different servers, no two listeners want the same port, every value is in its range.
+/// exists, every pool has 1..=`SERVERS_MAX` different servers, no two listeners want the same port, every value is in its range,
+/// and no export has a mode that its writers do not permit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     threads: usize,
     listen: Listen,
     pools: Vec<Pool>,
     exports: Vec<Export>,
+    cache: Cache,
     limits: Limits,
     log: Log,
     admin: Admin,
@@ -117,8 +121,12 @@ pub struct Export {
     pub insecure: bool,
     /// How its calls are routed.
     pub policy: Policy,
-    /// How far the cache may be trusted; `Strict` until there is one.
+    /// What the file says that it is for; `mode` and `caching` have what follows from it.
+    pub preset: Option<Preset>,
+    /// How far the cache may be trusted.
     pub mode: Mode,
+    /// Who else writes, and how old answers may become. Its writers permit its mode.
+    pub caching: Caching,
 }
 
 /// What the clients of an export may do.
@@ -148,6 +156,13 @@ pub struct Anonymous {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+}
+
+/// The cache of all exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Bytes of what is kept, at most.
+    pub memory: usize,
 }
 
 /// What the daemon takes at most.
@@ -269,6 +284,11 @@ impl Config {
     /// The pool of one of this configuration's exports.
     pub fn pool_of(&self, export: &Export) -> &Pool {
         &self.pools[export.pool]
+    }
+
+    /// The cache of all exports.
+    pub fn cache(&self) -> Cache {
+        self.cache
     }
 
     /// What the daemon takes at most.

@@ -110,6 +110,25 @@ impl<'t> Section<'t> {
         }
     }
 
+    /// The value of a key, or what another key says in its place, or its default.
+    pub(super) fn read_or<T>(
+        &self,
+        name: &'static str,
+        instead: Option<T>,
+        reading: &mut Reading<'_>,
+        reader: impl FnOnce(&Value<'_>, &mut Reading<'_>) -> Option<T>,
+    ) -> Option<T> {
+        match instead.filter(|_| !self.gives(name)) {
+            Some(instead) => Some(instead),
+            None => self.read(name, reading, reader),
+        }
+    }
+
+    /// Whether a key is given.
+    pub(super) fn gives(&self, name: &'static str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// The value of a key that need not be given: `Some(None)` is not given.
     #[expect(clippy::option_option, reason = "the outer one is every reader's: what is wrong has been said")]
     pub(super) fn given<T>(

@@ -1,6 +1,7 @@
 //! From the document to the [`Config`]: table by table, then what must fit together.
 
 use super::address::collide;
+use super::caching::caching;
 use super::key::Table;
 use super::nearest::{nearest, suggestion};
 use super::reading::{Reading, Section};
@@ -8,7 +9,7 @@ use super::value::{
     self, Typed, choice, count, export_path, file, flag, one_or_many, placed, server, show_size, size, socket, time,
 };
 use super::{
-    Access, Admin, Anonymous, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
+    Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
 };
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;
@@ -31,6 +32,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let (listen, listeners) = listen(&single(root, Table::Listen, reading), reading);
     let (pools, names) = pools(root, reading);
     let exports = exports(root, &names, reading);
+    let cache = cache(&single(root, Table::Cache, reading), reading);
     let limits = limits(&single(root, Table::Limits, reading), reading);
     let log = log(&single(root, Table::Log, reading), reading);
     let admin = admin(&single(root, Table::Admin, reading), &listeners, reading);
@@ -40,6 +42,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
         listen: listen?,
         pools: pools?,
         exports: exports?,
+        cache: cache?,
         limits: limits?,
         log: log?,
         admin: admin?,
@@ -260,8 +263,8 @@ fn export(
     let gid = section.read("anon_gid", reading, count(0, u64::from(u32::MAX)));
     let insecure = section.read("insecure", reading, flag);
     let policy = section.read("policy", reading, value::policy);
-    let mode = section.read("mode", reading, value::mode);
-    let path = path?;
+    let caching = caching(section, reading);
+    let (path, (preset, mode, caching)) = (path?, caching?);
     Some(Export {
         source: source?.unwrap_or_else(|| path.clone()),
         path,
@@ -272,7 +275,9 @@ fn export(
         anonymous: Anonymous { uid: uid? as u32, gid: gid? as u32 },
         insecure: insecure?,
         policy: policy?,
-        mode: mode?,
+        preset,
+        mode,
+        caching,
     })
 }
 
@@ -284,6 +289,10 @@ fn pool_called(name: &Typed<String>, pools: &[Option<String>], reading: &mut Rea
         reading.wrong(name.at, format!("unknown pool '{}'{}", name.value, suggestion(&name.value, &known)));
     }
     found
+}
+
+fn cache(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Cache> {
+    Some(Cache { memory: section.read("memory", reading, size(1 << 20, 1 << 40))? })
 }
 
 fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {

@@ -1,5 +1,7 @@
 //! Whole files: what they mean, and what is wrong with them.
 
+mod caching;
+
 use super::*;
 use midas_core::route::policy::Gap;
 use midas_workload::units::parse_span;
@@ -23,7 +25,7 @@ access = "rw"
 squash = "none"
 insecure = true            # client ports >= 1024 are accepted
 policy = "first-fit"
-mode = "strict"            # lease, ttl, immutable come with the cache
+mode = "strict"            # nothing is cached; or lease, ttl, immutable
 "#;
 
 /// The shortest file.
@@ -66,7 +68,17 @@ anon_uid = 99
 anon_gid = 0x64
 insecure = false
 policy = "first-fit:gap=2"
-mode = "strict"
+preset = "scratch"
+mode = "ttl"
+writers = "midas-only"
+lease_age_max = "5s"
+server_hold_max = "90s"
+immutable_age_max = "24h"
+stale_target = 1e-2
+ttl_max = "500ms"
+absent_max = "0s"
+[cache]
+memory = "1GiB"
 [limits]
 connections = 100
 record = "1MiB"
@@ -148,8 +160,11 @@ fn the_example_means_what_it_says() {
             anonymous: Anonymous { uid: 65_534, gid: 65_534 },
             insecure: true,
             policy: Policy::FirstFit(Gap::Auto),
+            preset: None,
             mode: Mode::Strict,
+            caching: caching::DEFAULT,
         }],
+        cache: Cache { memory: 256 << 20 },
         limits: Limits {
             connections: 16_384,
             record: 2 << 20,
@@ -205,7 +220,16 @@ fn every_key_may_be_given_otherwise() {
         "100",
         "false",
         "first-fit:gap=2",
-        "strict",
+        "scratch",
+        "ttl",
+        "midas-only",
+        "5s",
+        "90s",
+        "86400s",
+        "0.01",
+        "500ms",
+        "0s",
+        "1GiB",
         "100",
         "1MiB",
         "16",
@@ -321,13 +345,6 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     ("[[export]]", "policy = \"frist-fit\"", "10: policy: unknown policy 'frist-fit'; did you mean 'first-fit'?"),
     ("[[export]]", "policy = \"first-fit:gap=9\"", "10: policy: first-fit:gap takes 1..8 or auto, got '9'"),
     ("[[export]]", "policy = 1", "10: policy takes a name in quotes, such as \"first-fit\", got 1"),
-    ("[[export]]", "mode = \"lease\"", "8: mode: 'lease' comes with the cache; until then only 'strict' is possible"),
-    ("[[export]]", "mode = \"ttl\"", "8: mode: 'ttl' comes with the cache; until then only 'strict' is possible"),
-    (
-        "[[export]]",
-        "mode = \"immutable\"",
-        "8: mode: 'immutable' comes with the cache; until then only 'strict' is possible",
-    ),
     ("[[export]]", "mode = \"strickt\"", "8: mode: unknown value 'strickt'; did you mean 'strict'?"),
     (
         "[listen]",
@@ -359,7 +376,11 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn a_wrong_setting_is_told_with_what_is_possible() {
-    for (table, setting, want) in WRONG_SETTINGS {
+    told_where_they_stand(WRONG_SETTINGS);
+}
+
+fn told_where_they_stand(settings: &[(&str, &str, &str)]) {
+    for (table, setting, want) in settings {
         let text = match SHORT.contains(table) {
             true => SHORT.replacen(table, &format!("{table}\n{setting}"), 1),
             false => format!("{SHORT}{table}\n{setting}\n"),
@@ -377,8 +398,8 @@ fn a_wrong_table_is_told() {
         (one("[lisen]\n"), "8:2: unknown table [lisen]; did you mean [listen]?"),
         (one("[[exprot]]\n"), "8:3: unknown table [[exprot]]; did you mean [[export]]?"),
         (
-            one("[cache]\n"),
-            "8:2: unknown table [cache]; possible: [listen], [[pool]], [[export]], [limits], [log], [admin], [state]",
+            one("[leases]\n"),
+            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [limits], [log], [admin], [state]",
         ),
         (one("[[log]]\n"), "8:3: 'log' is a table; write [log]"),
         (SHORT.replacen("[[pool]]", "[pool]", 1), "1:2: 'pool' is a table; write [[pool]]"),
@@ -614,7 +635,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 17);
+    assert_eq!(ranged.count(), 23);
 }
 
 #[test]

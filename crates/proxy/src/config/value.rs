@@ -4,7 +4,6 @@ use super::address;
 use super::nearest::{nearest, suggestion};
 use super::network::Network;
 use super::reading::{Reading, Value};
-use midas_core::cache::Mode;
 use midas_core::route::policy::Policy;
 use midas_core::time::Span;
 use midas_workload::units::{parse_span, show_span};
@@ -62,6 +61,16 @@ pub(super) fn count(least: u64, most: u64) -> impl Fn(&Value<'_>, &mut Reading<'
         }
         number
     }
+}
+
+/// A number strictly between 0 and 1.
+pub(super) fn share(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<f64> {
+    let number = value.typed.as_float().and_then(|float| float.as_str().parse::<f64>().ok());
+    let share = number.filter(|number| *number > 0.0 && *number < 1.0);
+    if share.is_none() {
+        value.takes(reading, "a number between 0 and 1, both excluded, such as 0.001");
+    }
+    share
 }
 
 /// A time such as `"60s"`.
@@ -214,15 +223,6 @@ pub(crate) fn parse_policy(text: &str) -> Result<Policy, String> {
         Some(near) if near != typed => format!("unknown policy '{typed}'; did you mean '{near}'?"),
         Some(_) | None => said,
     })
-}
-
-pub(super) fn mode(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<Mode> {
-    let mode = choice(&Mode::ALL.map(|mode| (mode.name(), mode)))(value, reading)?;
-    if mode.answers() {
-        value.wrong(reading, &format!("'{}' comes with the cache; until then only 'strict' is possible", mode.name()));
-        return None;
-    }
-    Some(mode)
 }
 
 /// The shortest exact form of a size.
