@@ -1,6 +1,7 @@
 //! F: directories.
 
-use crate::support::{client, handle, plain};
+use crate::support::{client, plain};
+use midas_lab::raw::handle;
 use midas_net::Client;
 use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Reply, Sattr3};
 use std::collections::BTreeSet;
