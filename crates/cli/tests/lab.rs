@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, null_call, require};
-use midas_net::{Caller, Client};
+use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, null_call, require, succeeded};
+use midas_net::Client;
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3, StableHow};
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 const NFS_PROGRAM: u32 = 100_003;
 const MOUNT_PROGRAM: u32 = 100_005;
 /// The coherent setting: heads believe nothing that they know of a file.
@@ -81,19 +79,13 @@ fn libnfs_copies_lists_and_reads_through_every_head() {
     }
 }
 
-/// A client of one head, and the export's root.
-fn client(head: &Endpoint) -> (Client, Vec<u8>) {
-    let connect = |port: u16| Client::connect((head.address, port).into(), &Caller::ROOT, LIMIT).unwrap();
-    (connect(head.nfs_port), connect(head.mount_port).mount(head.path.as_bytes()).unwrap().root)
-}
-
 #[test]
 fn a_head_that_knew_a_directorys_parent_does_not_see_that_another_moved_it() {
     if !require(Part::Ganesha) {
         return;
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
-    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
+    let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
     let mut make = |dir: &[u8], name: &[u8]| {
         let place = DirOp { dir: FileHandle::new(dir).unwrap(), name };
         let Reply::Mkdir(Ok(made)) = one.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() else {
@@ -120,7 +112,7 @@ fn a_removed_file_is_not_stale_at_any_head_while_one_has_it_open() {
         return;
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
-    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
+    let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
     let dir = FileHandle::new(&root).unwrap();
     for (writes, expected) in [(false, Nfsstat3::STALE), (true, Nfsstat3::OK)] {
         let place = DirOp { dir, name: b"file" };
@@ -161,10 +153,4 @@ fn every_head_answers_null_calls_and_ends_with_its_value() {
     assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()), "{pids:?}");
     assert!(heads.iter().all(|head| !null_call(head.address, head.nfs_port, NFS_PROGRAM, 3).status.success()));
     assert!(!export.exists());
-}
-
-fn succeeded(output: &Output) -> String {
-    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
-    said
 }

@@ -1,9 +1,9 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
-pub(crate) mod daemon;
+pub(crate) mod lines;
+pub(crate) mod load;
 pub(crate) mod nfsd;
-pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod switch;
 pub(crate) mod writer;
