@@ -3,9 +3,10 @@
 
 mod support;
 
-use midas_lab::{Scratch, until};
+use midas_lab::raw::handle;
+use midas_lab::{Scratch, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, DirOp, FileHandle, Reply, Sattr3};
+use midas_nfs::nfs3::{Call, Nfsstat3};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -60,24 +61,15 @@ impl World {
     }
 }
 
-fn mkdir(client: &mut Client, root: &[u8], name: &str) -> Vec<u8> {
-    let place = DirOp { dir: FileHandle::new(root).unwrap(), name: name.as_bytes() };
-    match client.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() {
-        Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn getattr(client: &mut Client, handle: &[u8]) {
-    let object = FileHandle::new(handle).unwrap();
-    assert!(matches!(client.nfs(&Call::Getattr { object }).unwrap(), Reply::Getattr(Ok(_))));
+fn getattr(client: &mut Client, object: &[u8]) {
+    assert_eq!(client.nfs(&Call::Getattr { object: handle(object) }).unwrap().status(), Nfsstat3::OK);
 }
 
 #[test]
 fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
     let world = World::new(&[], "");
     let (mut client, root) = world.proxy.client();
-    let directory = mkdir(&mut client, &root, "run 7");
+    let directory = mkdir(&mut client, &root, b"run 7");
     let status = world.run("status");
     for word in ["ready", "export /scratch of heads: policy first-fit, mode strict", "pool heads", &world.servers[2]] {
         assert!(status.contains(word), "no '{word}' in:\n{status}");

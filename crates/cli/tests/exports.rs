@@ -4,7 +4,7 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{PATIENCE, Scratch};
+use midas_lab::{PATIENCE, Scratch, mkdir};
 use midas_net::{Caller, Client, ClientError, Mount};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Reply, Sattr3};
 use std::net::SocketAddr;
@@ -87,10 +87,8 @@ fn exports_whose_handles_are_the_same_are_not_both_served() {
 #[test]
 fn nothing_leads_above_an_exports_root() {
     let nfsd = Nfsd::start(&["--servers", "2"]);
-    let mut direct = connect(nfsd.addresses[0]);
-    let top = direct.mount(b"/").unwrap().root;
-    let place = DirOp { dir: handle(&top), name: b"below" };
-    assert_eq!(direct.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap().status(), Nfsstat3::OK);
+    let (mut direct, top) = nfsd.endpoint(0).client();
+    mkdir(&mut direct, &top, b"below");
     let proxy = Site { source: "/below".to_owned(), ..Site::of(&nfsd.endpoints()) }.start();
     let (mut client, root) = proxy.client();
     assert_ne!(root, top);

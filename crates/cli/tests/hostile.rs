@@ -5,14 +5,14 @@
 mod support;
 
 use midas_lab::raw::{Raw, call, getattr, handle, nfs, results, status, xid};
-use midas_lab::{Endpoint, PATIENCE, Scratch, hostile, until};
+use midas_lab::{Endpoint, PATIENCE, Scratch, create, hostile, mkdir, until};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use midas_nfs::nlm;
 use midas_nfs::record::mark;
 use midas_nfs::rpc::Refusal;
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site, client};
@@ -45,11 +45,7 @@ fn capped() -> (Nfsd, Serve) {
 
 /// A new file in the root that holds so many bytes.
 fn file(client: &mut Client, root: &[u8], size: usize) -> Vec<u8> {
-    let place = DirOp { dir: handle(root), name: b"file" };
-    let made = match client.nfs(&Call::Create { place, how: CreateHow::Unchecked(Sattr3::default()) }).unwrap() {
-        Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        failed => panic!("{failed:?}"),
-    };
+    let made = create(client, root, b"file");
     if size > 0 {
         assert_eq!(write(client, &made, size), Nfsstat3::OK);
     }
@@ -85,7 +81,8 @@ fn b1_claims_over_the_cap_end_their_connections_alone_and_take_no_memory() {
     // A record that never ends is over the cap at some time, too.
     let mut endless = Raw::connect(proxy.nfs[0]);
     let fragment = [&(60_000_u32).to_be_bytes()[..], &vec![0; 60_000]].concat();
-    while endless.0.write_all(&fragment).is_ok() {}
+    let end = std::iter::repeat_with(|| endless.0.write_all(&fragment)).find_map(Result::err).unwrap();
+    assert!(matches!(end.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "it is not closed: {end}");
     let (_, highest) = proxy.memory();
     println!("{} KiB before, at most {} KiB", before >> 10, highest >> 10);
     assert!(highest - before < 8 << 20, "{before} to {highest}");
@@ -260,15 +257,7 @@ fn a4_handles_that_no_server_gave_are_refused_and_nobody_waits_for_them() {
 
 /// New directories in the root: their homes are different servers.
 fn directories(client: &mut Client, root: &[u8]) -> Vec<Vec<u8>> {
-    let make = |number: usize| {
-        let name = format!("directory-{number}");
-        let place = DirOp { dir: handle(root), name: name.as_bytes() };
-        match client.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() {
-            Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            failed => panic!("{failed:?}"),
-        }
-    };
-    (0..24).map(make).collect()
+    (0..24).map(|number| mkdir(client, root, format!("directory-{number}").as_bytes())).collect()
 }
 
 /// Some LOOKUPs in each of them, all of which must be answered.

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, null_call, require, succeeded};
+use midas_lab::raw::handle;
+use midas_lab::{Ganesha, Guest, Part, Scratch, create, mkdir, nfs_cat, nfs_cp, nfs_ls, null_call, require, succeeded};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3, StableHow};
+use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply, StableHow};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -86,22 +87,15 @@ fn a_head_that_knew_a_directorys_parent_does_not_see_that_another_moved_it() {
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
     let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
-    let mut make = |dir: &[u8], name: &[u8]| {
-        let place = DirOp { dir: FileHandle::new(dir).unwrap(), name };
-        let Reply::Mkdir(Ok(made)) = one.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() else {
-            panic!("it can be made")
-        };
-        made.object.unwrap().bytes().to_vec()
-    };
-    let (from, to) = (make(&root, b"from"), make(&root, b"to"));
-    let moved = make(&from, b"moved");
+    let (from, to) = (mkdir(&mut one, &root, b"from"), mkdir(&mut one, &root, b"to"));
+    let moved = mkdir(&mut one, &from, b"moved");
     let parent = |head: &mut Client| {
-        let what = DirOp { dir: FileHandle::new(&moved).unwrap(), name: b".." };
+        let what = DirOp { dir: handle(&moved), name: b".." };
         let Reply::Lookup(Ok(found)) = head.nfs(&Call::Lookup { what }).unwrap() else { panic!("it has one") };
         found.object.bytes().to_vec()
     };
     assert_eq!(parent(&mut other), from);
-    let [from_dir, to_dir] = [&from, &to].map(|dir| DirOp { dir: FileHandle::new(dir).unwrap(), name: b"moved" });
+    let [from_dir, to_dir] = [&from, &to].map(|dir| DirOp { dir: handle(dir), name: b"moved" });
     assert_eq!(one.nfs(&Call::Rename { from: from_dir, to: to_dir }).unwrap().status(), Nfsstat3::OK);
     assert_eq!((parent(&mut one), parent(&mut other)), (to, from));
 }
@@ -113,19 +107,18 @@ fn a_removed_file_is_not_stale_at_any_head_while_one_has_it_open() {
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
     let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
-    let dir = FileHandle::new(&root).unwrap();
     for (writes, expected) in [(false, Nfsstat3::STALE), (true, Nfsstat3::OK)] {
-        let place = DirOp { dir, name: b"file" };
-        let how = CreateHow::Guarded(Sattr3 { mode: Some(0o600), ..Sattr3::default() });
-        let Reply::Create(Ok(made)) = one.nfs(&Call::Create { place, how }).unwrap() else { panic!("it can be made") };
-        let handle = made.object.unwrap().bytes().to_vec();
-        let file = FileHandle::new(&handle).unwrap();
+        let made = create(&mut one, &root, b"file");
+        let file = handle(&made);
         if writes {
             // It opens the file for that, and leaves it open.
             let call = Call::Write { file, offset: 0, count: 4, stable: StableHow::Unstable, data: b"data" };
             assert_eq!(other.nfs(&call).unwrap().status(), Nfsstat3::OK);
         }
-        assert_eq!(one.nfs(&Call::Remove { object: place }).unwrap().status(), Nfsstat3::OK);
+        assert_eq!(
+            one.nfs(&Call::Remove { object: DirOp { dir: handle(&root), name: b"file" } }).unwrap().status(),
+            Nfsstat3::OK
+        );
         assert_eq!(
             one.nfs(&Call::Getattr { object: file }).unwrap().status(),
             expected,

@@ -5,9 +5,9 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{Endpoint, Ganesha, Part, require};
+use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, require};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
+use midas_nfs::nfs3::{Call, DirOp, Fattr3, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
 use std::collections::HashSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,19 +28,11 @@ impl Mounted {
     }
 
     fn create(&mut self, dir: &[u8], name: &str) -> Vec<u8> {
-        let how = CreateHow::Guarded(Sattr3 { mode: Some(0o644), ..Sattr3::default() });
-        match self.nfs.nfs(&Call::Create { place: at(dir, name), how }).unwrap() {
-            Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            other => panic!("CREATE {name}: {other:?}"),
-        }
+        create(&mut self.nfs, dir, name.as_bytes())
     }
 
     fn mkdir(&mut self, name: &str) -> Vec<u8> {
-        let (root, attributes) = (self.root.clone(), Sattr3 { mode: Some(0o755), ..Sattr3::default() });
-        match self.nfs.nfs(&Call::Mkdir { place: at(&root, name), attributes }).unwrap() {
-            Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            other => panic!("MKDIR {name}: {other:?}"),
-        }
+        mkdir(&mut self.nfs, &self.root, name.as_bytes())
     }
 
     fn done(&mut self, call: &Call<'_>) {

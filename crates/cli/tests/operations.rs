@@ -3,10 +3,10 @@
 
 mod support;
 
-use midas_lab::raw::{in_one_fragment, nfs, status, xid};
+use midas_lab::raw::{handle, in_one_fragment, nfs, status, xid};
 use midas_lab::{Endpoint, Ganesha, PATIENCE, Part, Scratch, readable, require, until};
 use midas_net::{Caller, Client, ClientError};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Sattr3};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Sattr3};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn load(proxy: &Serve, seconds: u32) -> Load {
 }
 
 fn create<'a>(dir: &'a [u8], name: &'a str) -> Call<'a> {
-    let place = DirOp { dir: FileHandle::new(dir).unwrap(), name: name.as_bytes() };
+    let place = DirOp { dir: handle(dir), name: name.as_bytes() };
     Call::Create { place, how: CreateHow::Guarded(Sattr3 { mode: Some(0o644), ..Sattr3::default() }) }
 }
 
@@ -195,7 +195,7 @@ fn a_call_that_comes_again_on_a_new_connection_gets_its_first_reply() {
     let nfsd = Nfsd::start(&["--servers", "3"]);
     let daemon = site(&nfsd.endpoints()).start();
     let (_, root) = daemon.client();
-    let of = |name: &'static str| DirOp { dir: FileHandle::new(&root).unwrap(), name: name.as_bytes() };
+    let of = |name: &'static str| DirOp { dir: handle(&root), name: name.as_bytes() };
     let calls = [
         create(&root, "a"),
         Call::Rename { from: of("a"), to: of("b") },
@@ -312,7 +312,7 @@ fn events_are_told_as_lines_of_json() {
     let (mut client, root) = daemon.client();
     daemon.signal(Signal::HUP);
     daemon.said("\"reloaded\"", 1);
-    let object = FileHandle::new(&root).unwrap();
+    let object = handle(&root);
     for _ in 0..20 {
         assert_eq!(client.nfs(&Call::Getattr { object }).unwrap().status(), Nfsstat3::ACCES);
     }

@@ -3,18 +3,13 @@
 
 mod support;
 
-use midas_conformance::{Difference, Target, diff, faults, run};
-use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require, until};
+use midas_conformance::{Difference, diff, faults, run};
+use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require, until};
 use std::fs;
-use std::net::SocketAddr;
 use support::load::Load;
 use support::nfsd::Nfsd;
 use support::serve::Serve;
-
-fn target(endpoint: &Endpoint) -> Target {
-    let at = |port| SocketAddr::new(endpoint.address.into(), port);
-    Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
-}
+use support::target;
 
 #[test]
 fn the_kernel_clients_calls_are_spread_over_all_servers() {

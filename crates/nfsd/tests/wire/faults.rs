@@ -2,14 +2,14 @@
 
 use crate::support::{client, plain, start};
 use midas_lab::raw::{Raw, getattr, handle, nfs, status, xid};
-use midas_lab::{PATIENCE, until};
+use midas_lab::{PATIENCE, create, until};
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use midas_nfsd::{Bounds, Command, Config, Fault, Nfsd, ServiceTimes};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-fn create(xid: u32, root: &[u8], name: &[u8]) -> Vec<u8> {
+fn created(xid: u32, root: &[u8], name: &[u8]) -> Vec<u8> {
     let place = DirOp { dir: handle(root), name };
     nfs(xid, &Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) })
 }
@@ -30,7 +30,7 @@ fn servers(count: usize) -> (Nfsd, Vec<SocketAddr>) {
 fn c1_a_create_sent_again_on_another_connection_gets_the_first_answer() {
     let (nfsd, addresses) = servers(1);
     let (_, root) = client(addresses[0]);
-    let body = create(77, &root, b"once");
+    let body = created(77, &root, b"once");
     let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
     first.send(&body);
     let answer = first.receive();
@@ -39,7 +39,7 @@ fn c1_a_create_sent_again_on_another_connection_gets_the_first_answer() {
     let seen = nfsd.truth().unwrap().look(Instant::now());
     assert_eq!(seen.calls[0][Procedure::Create as usize], 1);
     // Another xid is another call, and the name is taken.
-    second.send(&create(78, &root, b"once"));
+    second.send(&created(78, &root, b"once"));
     assert_eq!(status(&second.receive()), Nfsstat3::EXIST);
 }
 
@@ -48,7 +48,7 @@ fn c1_a_create_sent_again_while_it_runs_is_executed_once_and_the_newest_asker_is
     let (nfsd, addresses) = servers(1);
     let (_, root) = client(addresses[0]);
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
-    let body = create(77, &root, b"once");
+    let body = created(77, &root, b"once");
     let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
     first.send(&body);
     queued(&nfsd, 1);
@@ -129,10 +129,7 @@ fn dropped_connections_are_closed_and_new_ones_are_served() {
 fn a_restart_changes_the_verifier_loses_what_was_not_committed_and_forgets_its_answers() {
     let (nfsd, address) = plain();
     let (mut writer, root) = client(address);
-    let place = DirOp { dir: handle(&root), name: b"file" };
-    let made = writer.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
-    let Reply::Create(Ok(made)) = made else { panic!("{made:?}") };
-    let file = made.object.unwrap().bytes().to_vec();
+    let file = create(&mut writer, &root, b"file");
     let write = |client: &mut Client, offset, stable| {
         let call = Call::Write { file: handle(&file), offset, count: 4, stable, data: b"data" };
         let Reply::Write(Ok(written)) = client.nfs(&call).unwrap() else { panic!("it can be written") };
@@ -204,10 +201,7 @@ fn the_truth_knows_the_length_of_the_queue_and_the_order_of_execution() {
 fn c1_a_write_sent_again_while_it_waits_is_executed_once() {
     let (nfsd, addresses) = servers(1);
     let (mut setup, root) = client(addresses[0]);
-    let place = DirOp { dir: handle(&root), name: b"file" };
-    let made = setup.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
-    let Reply::Create(Ok(made)) = made else { panic!("{made:?}") };
-    let file = made.object.unwrap().bytes().to_vec();
+    let file = create(&mut setup, &root, b"file");
     let body = |xid, data| {
         nfs(xid, &Call::Write { file: handle(&file), offset: 0, count: 4, stable: StableHow::FileSync, data })
     };
@@ -232,7 +226,7 @@ fn c1_thousands_of_copies_of_one_call_do_not_use_up_a_clients_share() {
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
     let mut raw = Raw::connect(address);
     for _ in 0..2000 {
-        raw.send(&create(7, &root, b"once"));
+        raw.send(&created(7, &root, b"once"));
     }
     raw.send(&getattr(8, &root));
     queued(&nfsd, 2);
@@ -249,7 +243,7 @@ fn a_hanging_server_answers_nothing_at_all_and_one_that_is_down_executes_nothing
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
     let mut raw = Raw::connect(addresses[0]);
     raw.send(&nfs(1, &Call::Null));
-    raw.send(&create(2, &root, b"never"));
+    raw.send(&created(2, &root, b"never"));
     queued(&nfsd, 2);
     nfsd.command(0, Command::Fault(Fault::Down)).unwrap();
     assert!(raw.closed());

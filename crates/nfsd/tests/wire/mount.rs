@@ -1,10 +1,10 @@
 //! K: MOUNT, portmap and rpcbind.
 
 use crate::support::{client, plain, start};
-use midas_lab::PATIENCE;
-use midas_lab::raw::{Raw, call, handle, mnt, results};
+use midas_lab::raw::{Raw, call, mnt, results};
+use midas_lab::{PATIENCE, mkdir};
 use midas_net::{Caller, Client, ClientError};
-use midas_nfs::nfs3::{self, DirOp, Nfsstat3, Reply, Sattr3};
+use midas_nfs::nfs3::{self, Nfsstat3};
 use midas_nfs::rpc::Refusal;
 use midas_nfs::xdr::Reader;
 use midas_nfs::{mount, portmap};
@@ -29,10 +29,7 @@ fn k_mnt_gives_the_root_of_the_export_and_of_directories_below_it() {
     let (_nfsd, address) = start(&Config { export: "/data/set".to_owned(), ..Config::default() });
     let mut client = Client::connect(address, &Caller::ROOT, PATIENCE).unwrap();
     let root = client.mount(b"/data/set").unwrap().root;
-    let place = DirOp { dir: handle(&root), name: b"below" };
-    let made = client.nfs(&nfs3::Call::Mkdir { place, attributes: Sattr3::default() }).unwrap();
-    let Reply::Mkdir(Ok(made)) = made else { panic!("{made:?}") };
-    let below = made.object.unwrap().bytes().to_vec();
+    let below = mkdir(&mut client, &root, b"below");
     assert_eq!(client.mount(b"/data/set/").unwrap().root, root);
     assert_eq!(client.mount(b"/data/set/below").unwrap().root, below);
     for missing in [&b"/data"[..], b"/", b"/data/settle", b"/data/set/none", b""] {

@@ -1,8 +1,8 @@
 //! B: RPC over TCP.
 
 use crate::support::{client, plain, start};
-use midas_lab::hostile;
 use midas_lab::raw::{Raw, call, getattr, handle, in_one_fragment, nfs, results, status, with_credential, xid};
+use midas_lab::{create, hostile};
 use midas_nfs::nfs3::{self, DirOp, Nfsstat3, Procedure, Reply};
 use midas_nfs::record::mark;
 use midas_nfs::rpc::{OpaqueAuth, Refusal};
@@ -86,22 +86,12 @@ fn b5_a_client_that_does_not_read_is_not_read_and_loses_nothing() {
     hostile::answers_all(&mut Raw::connect(address), &root, 100_000, || {});
 }
 
-/// A new file in the root.
-fn file(client: &mut midas_net::Client, root: &[u8]) -> Vec<u8> {
-    let place = DirOp { dir: handle(root), name: b"file" };
-    let how = nfs3::CreateHow::Unchecked(nfs3::Sattr3::default());
-    match client.nfs(&nfs3::Call::Create { place, how }).unwrap() {
-        Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        failed => panic!("{failed:?}"),
-    }
-}
-
 #[test]
 fn b1_many_large_records_at_once_take_turns_for_the_memory_and_all_are_answered() {
     let bounds = Bounds { unfinished: 3 << 20, ..Bounds::default() };
     let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
     let (mut setup, root) = client(address);
-    let file = file(&mut setup, &root);
+    let file = create(&mut setup, &root, b"file");
     let data = vec![7; 1 << 20];
     let stable = nfs3::StableHow::Unstable;
     let body = nfs(5, &nfs3::Call::Write { file: handle(&file), offset: 0, count: 1 << 20, stable, data: &data });
@@ -131,7 +121,7 @@ fn b5_large_answers_that_are_not_read_stop_the_reading_within_a_batch() {
     let bounds = Bounds { unread: 1 << 20, ..Bounds::default() };
     let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
     let (mut setup, root) = client(address);
-    let file = file(&mut setup, &root);
+    let file = create(&mut setup, &root, b"file");
     let (data, stable) = (vec![7; 64 << 10], nfs3::StableHow::Unstable);
     setup.nfs(&nfs3::Call::Write { file: handle(&file), offset: 0, count: 64 << 10, stable, data: &data }).unwrap();
     let mut raw = Raw::connect(address);
