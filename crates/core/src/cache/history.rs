@@ -59,7 +59,9 @@ impl History {
 
     /// How long an entry may live from `seen`, so that it goes stale with probability at most p*. Zero if nothing is known.
     pub(super) fn life(&self, stale_target: f64) -> Span {
-        Span::from_secs_f64(hazard_budget(stale_target) * self.exposure / (f64::from(self.changes) + 1.0))
+        let gap = self.exposure / (f64::from(self.changes) + 1.0);
+        let age = self.seen.since(self.newest).as_secs_f64();
+        Span::from_secs_f64(hazard_budget(stale_target) * gap.min(AGE_MAX * age))
     }
 
     /// Whether the object can be said to have changed since the last look.
@@ -67,6 +69,10 @@ impl History {
         changed_at.is_some_and(|changed| changed > self.seen)
     }
 }
+
+/// The gap between changes is taken to be at most so many times the age: what changed a moment ago is likely to change again.
+/// Long quiet then counts for nothing while a burst lasts. A steady object is this young, and its life shorter, 22 % of the time.
+const AGE_MAX: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 mod bypass;
 mod fill;
 mod flight;
+mod guard;
 mod hash;
 mod history;
 mod horizon;
@@ -15,6 +16,7 @@ mod mode;
 mod params;
 mod pressure;
 mod rules;
+mod sample;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -23,6 +25,7 @@ mod ttl;
 
 pub use fill::{Facts, Fill, Refusal};
 pub use flight::{Fetch, FlightId};
+pub use guard::{Guard, Next, Watched};
 pub use hash::{Fixed, Folding};
 pub use horizon::Horizon;
 pub use mark::{Ended, Mark};
@@ -31,6 +34,7 @@ pub use params::{Impossible, Params, Settings};
 #[doc(hidden)]
 pub use rules::broken;
 pub use rules::{Rule, Rules};
+pub use sample::{Staleness, Verdict};
 pub use stats::Stats;
 pub use ttl::{Estimator, TtlStep};
 
@@ -42,6 +46,7 @@ use flight::{Asked, Flights};
 use history::History;
 use mark::{Marked, Marks};
 use pressure::Pressure;
+use sample::Sampler;
 use stats::Counts;
 use store::{Kept, Store};
 use ttl::Classes;
@@ -56,6 +61,10 @@ pub struct Cache<K, V> {
     marks: Marks<K>,
     pressure: Pressure<K>,
     classes: Classes,
+    sampler: Sampler,
+    guard: Guard,
+    sampled: bool,
+    ticked: Time,
     bypass: Bypass,
     generation: u64,
     counts: Counts,
@@ -116,6 +125,10 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             marks: Marks::new(mark::MARKED_KEYS_MAX, all_until),
             pressure: Pressure::new(&params),
             classes: Classes::new(&params),
+            sampler: Sampler::new(params.stale_target),
+            guard: Guard::new(0),
+            sampled: false,
+            ticked: now,
             bypass: Bypass::new(params.entries_max, params.bypass_below),
             generation: 0,
             counts: Counts::default(),
@@ -127,6 +140,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         self.classes.read(class);
         if let Some(answer) = self.answer(now, &key) {
             self.counts.answers += 1;
+            self.sampled = self.samples(class);
             return answer;
         }
         if let Some(flight) = self.joinable(now, &key) {
@@ -135,6 +149,26 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         }
         self.counts.fetches += 1;
         Read::Fetch(self.flights.begin(now, key, class, self.generation))
+    }
+
+    /// Whether the answer that was just given is to be checked against the server; said once. Its outcome goes to [`Self::verdict`].
+    pub fn sampled(&mut self) -> bool {
+        core::mem::take(&mut self.sampled)
+    }
+
+    /// What the check of an answer showed. A wrong one is dropped.
+    pub fn verdict(&mut self, now: Time, key: K, class: Class, verdict: Verdict) -> Next {
+        if verdict == Verdict::Different {
+            self.invalidate(now, key);
+        }
+        match self.params.mode {
+            Mode::Strict => Next::Nothing,
+            Mode::Lease | Mode::Immutable => self.guard.verdict(now, Fixed::of(&key), verdict),
+            Mode::Ttl => {
+                self.sampler.verdict(now, class, verdict);
+                Next::Nothing
+            }
+        }
     }
 
     /// The call of this ticket left for the server: from now on strict mode does not join it.
@@ -207,6 +241,9 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
     pub fn tick(&mut self, now: Time) -> Vec<TtlStep> {
         let steps = self.classes.tick(&self.params);
         self.marks.sweep(now - self.params.server_hold_max);
+        let elapsed = now.since(core::mem::replace(&mut self.ticked, now));
+        self.sampler.tick(elapsed);
+        self.guard.tick(elapsed);
         match self.params.mode {
             Mode::Ttl => steps,
             Mode::Strict | Mode::Lease | Mode::Immutable => Vec::new(),
@@ -218,6 +255,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
     pub fn set_mode(&mut self, mode: Mode) {
         if mode != self.params.mode {
             self.params = self.params.with_mode(mode);
+            self.guard.rearm();
             self.flush();
         }
     }
@@ -252,6 +290,16 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         self.classes.write_fraction(class)
     }
 
+    /// The stale share of a class's hits in ttl mode, as the checked ones show it.
+    pub fn staleness(&self, class: Class) -> Staleness {
+        self.sampler.staleness(class)
+    }
+
+    /// What was seen of writers that bypass MIDAS since the mode was set.
+    pub fn watched(&self) -> Watched {
+        self.guard.watched()
+    }
+
     /// What it did and holds.
     pub fn stats(&self) -> Stats {
         let c = &self.counts;
@@ -279,12 +327,23 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         let slot = self.store.read(hash, key);
         let limit = self.bypass.note(hash, slot.is_some(), room);
         let past = !self.rules.has(Rule::Horizon);
-        let answer = slot.filter(|slot| slot.horizon.covers(now) || past).and_then(|slot| {
+        let answer = slot.and_then(|slot| {
+            // A class's factor is cut in ttl mode alone.
+            let horizon = self.sampler.reach(slot.class, slot.history.seen, slot.horizon.until());
             let age = now.since(slot.history.seen);
-            Some(Read::Answer { value: slot.value.clone()?, age, horizon: slot.horizon.until() })
+            (now < horizon || past).then_some(())?;
+            Some(Read::Answer { value: slot.value.clone()?, age, horizon })
         });
         self.store.keep_within(limit);
         answer
+    }
+
+    fn samples(&mut self, class: Class) -> bool {
+        match self.params.mode {
+            Mode::Strict => false,
+            Mode::Lease | Mode::Immutable => self.guard.hit(),
+            Mode::Ttl => self.sampler.hit(class),
+        }
     }
 
     fn joinable(&self, now: Time, key: &K) -> Option<FlightId> {
@@ -364,12 +423,11 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
     }
 
     fn object_life(&mut self, class: Class, history: &History) -> Result<Span, Refusal> {
-        let life = history.life(self.params.stale_target);
-        match life {
+        let life = history.life(self.params.stale_target).min(self.params.ttl_max);
+        match life.scale(self.sampler.factor(class)) {
             Span::ZERO => Err(Refusal::Unproven),
             life if life < self.params.rtt => Err(Refusal::HazardTooHigh),
             life => {
-                let life = life.min(self.params.ttl_max);
                 self.classes.granted(class, life);
                 Ok(life)
             }
