@@ -142,6 +142,14 @@ impl Changes {
             Self::Pareto | Self::Mixed | Self::Followed => &[1_000],
         }
     }
+
+    /// Times as many entries: where the loop has to learn, what it cost until then must not be all that is seen.
+    const fn patience(self) -> u64 {
+        match self {
+            Self::Stationary | Self::Bursty | Self::Pareto | Self::Mixed => 1,
+            Self::Followed => 5,
+        }
+    }
 }
 
 impl Hazard {
@@ -159,7 +167,7 @@ impl Hazard {
                         estimator,
                         checked,
                         changes,
-                        entries,
+                        entries: entries * changes.patience(),
                         seed,
                     }));
                 }
@@ -339,7 +347,10 @@ struct Phase {
 
 impl Object {
     fn new(changes: Changes, hot: bool, rng: &mut Rng) -> Self {
-        let hazard = libm::pow(10.0, DECADES as f64 * (rng.unit() - 1.0));
+        let decades = DECADES as f64 * (rng.unit() - 1.0);
+        // Where everyone waits for changes, only slow objects can be cached at all: the lower half of the decades.
+        let decades = if changes == Changes::Followed { (decades - DECADES as f64) / 2.0 } else { decades };
+        let hazard = libm::pow(10.0, decades);
         let steady = Phase { factor: 1.0, until: f64::INFINITY };
         let bursty = Phase { factor: QUIET.0, until: 0.0 };
         let (phase, gaps) = match changes {
@@ -440,7 +451,7 @@ const PARETO_LEAST: f64 = 1.0 / 3.0;
 const HOT: usize = OBJECTS / 20;
 const HOT_READS: f64 = 1.0 / 3.0;
 /// The followed world's readers of a change, and how long after it they come on average, in seconds.
-const FOLLOWERS: usize = 5;
+const FOLLOWERS: usize = 20;
 const FOLLOW_DELAY: f64 = 2.0;
 
 #[cfg(test)]
@@ -469,26 +480,23 @@ mod tests {
     }
 
     #[test]
-    fn zz_table() {
-        for row in Hazard::table(1_000_000, 1) {
-            let m = row.measure();
-            let t = row.stale_target;
-            println!(
-                "{:10} {:6} {:5} p*={t} gap={:?} entries {:.3} answers {} {:.3} +- {:.3} p*  hits {:.4} factor {:.3} samples {} est {:.3} hi {:.3}",
-                row.changes.name(),
-                row.estimator.name(),
-                row.checked,
-                row.read_gap.as_millis_f64(),
-                m.entries.share / t,
-                m.answers.of,
-                m.answers.share / t,
-                m.answers.half_width / t,
-                m.hit_share,
-                m.believed.factor,
-                m.believed.samples,
-                m.believed.share / t,
-                m.believed.high / t
-            );
+    fn the_loop_keeps_the_answers_under_the_target_where_the_estimate_alone_does_not() {
+        let followed =
+            |checked| Hazard { checked, changes: Changes::Followed, entries: 500_000, ..hazard(Estimator::Object) };
+        let (with, without) = (followed(true).measure(), followed(false).measure());
+        assert_eq!(with.answers.below(1.2e-2), Verdict::Holds, "{with:?}");
+        assert_eq!(without.answers.below(1.2e-2), Verdict::Broken, "{without:?}");
+        assert!(with.believed.factor < 1.0 && with.hit_share > 0.5 * without.hit_share, "{with:?}");
+        assert!(with.believed.low <= 1e-2 && with.believed.samples < with.answers.of / 100 + 1_001);
+    }
+
+    #[test]
+    fn bursts_heavy_tails_and_a_hot_few_stay_under_the_target() {
+        for changes in [Changes::Bursty, Changes::Pareto, Changes::Mixed] {
+            let measured = Hazard { changes, ..hazard(Estimator::Object) }.measure();
+            assert_eq!(measured.answers.below(1.2e-2), Verdict::Holds, "{changes:?}: {measured:?}");
+            assert_eq!(measured.entries.below(1.1e-2), Verdict::Holds, "{changes:?}: {measured:?}");
+            assert!(measured.hit_share > 0.3, "{changes:?}: {}", measured.hit_share);
         }
     }
 

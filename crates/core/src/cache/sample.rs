@@ -47,13 +47,13 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub(super) fn new(target: f64) -> Self {
-        let credit = QUICK_SAMPLES / target;
-        Self { target, classes: array::from_fn(|class| Loop::new(Pace::new(class as u64, USUAL, credit))) }
+        let credit = CREDIT_SAMPLES / target;
+        Self { target, classes: array::from_fn(|class| Loop::new(Pace::new(class as u64, QUICK, credit))) }
     }
 
     /// A hit of the class: whether it is to be checked.
     pub(super) fn hit(&mut self, class: Class) -> bool {
-        self.classes[class.index()].hit(self.target)
+        self.classes[class.index()].hit()
     }
 
     /// What the check of a hit showed.
@@ -92,6 +92,7 @@ impl Sampler {
 #[derive(Debug)]
 struct Loop {
     pace: Pace,
+    every: f64,
     factor: f64,
     cut_at: Time,
     recent: Evidence,
@@ -104,12 +105,11 @@ struct Loop {
 impl Loop {
     fn new(pace: Pace) -> Self {
         let (recent, shown) = (Evidence::NONE, Evidence::NONE);
-        Self { pace, factor: 1.0, cut_at: Time::ZERO, recent, shown, samples: 0, stale: 0, idle: 0 }
+        Self { pace, every: QUICK, factor: 1.0, cut_at: Time::ZERO, recent, shown, samples: 0, stale: 0, idle: 0 }
     }
 
-    fn hit(&mut self, target: f64) -> bool {
-        let doubt = self.recent.samples * target < QUICK_SAMPLES;
-        self.pace.hit(if doubt { QUICK } else { USUAL })
+    fn hit(&mut self) -> bool {
+        self.pace.hit(self.every)
     }
 
     fn learn(&mut self, now: Time, stale: f64, target: f64) {
@@ -127,6 +127,7 @@ impl Loop {
             to if to > self.factor => (self.factor, self.recent) = (to, Evidence::NONE),
             _unmoved => self.recent = self.recent.within(full),
         }
+        self.every = if self.recent.high(Z_95) > target { QUICK } else { USUAL };
     }
 
     /// By how much the factor is to move. The share is about proportional to it, so a share that is surely too high is met at once.
@@ -243,24 +244,24 @@ impl Pace {
 
 /// One hit in so many is checked where the factor is settled ..
 const USUAL: f64 = 128.0;
-/// .. and while less is known than [`QUICK_SAMPLES`] p* samples tell.
+/// .. and while the share is not known to be below p*.
 const QUICK: f64 = 16.0;
 /// At most one hit in so many in the long run.
 const BUDGET: f64 = 100.0;
 /// At most so many checks a second and class under steady load.
 const PER_SECOND: f64 = 200.0;
-/// So many samples times p* without a stale one prove a share below p*.
-const QUICK_SAMPLES: f64 = 3.0;
+/// The budget begins with so many samples times p*: three of them, none stale, prove a share below p*.
+const CREDIT_SAMPLES: f64 = 10.0;
 /// So many samples times p* are all that is remembered.
 const FULL_SAMPLES: f64 = 32.0;
 /// A cut needs more than bad luck with the first samples.
 const STALE_MIN: f64 = 3.0;
-/// A cut aims at this part of p*: between [`CALM`] and nothing.
+/// A cut aims at this part of p*: low enough for its upper limit, too high to rise again at once.
 const AIM: f64 = 0.6;
 /// Below this part of p* there is room to rise.
-const CALM: f64 = 0.8;
+const CALM: f64 = 0.7;
 /// A cut at once, at most.
-const CUT_MAX: f64 = 0.25;
+const CUT_MAX: f64 = 1.0 / 16.0;
 /// A cut without certainty.
 const EASE: f64 = 0.8;
 /// A rise: slower than a cut.
@@ -346,7 +347,7 @@ mod tests {
             }
         }
         let checked: u32 = places.iter().sum();
-        let most = f64::from(hits) / BUDGET + QUICK_SAMPLES / 1e-3 + 1.0;
+        let most = f64::from(hits) / BUDGET + CREDIT_SAMPLES / 1e-3 + 1.0;
         assert!(f64::from(checked) <= most && checked > 20_000, "{checked} of at most {most}");
         assert!(places.iter().all(|&n| n.abs_diff(checked / 10) < checked / 50), "{places:?}");
     }
