@@ -36,7 +36,8 @@ pub struct Watched {
 pub enum Next {
     /// Nothing.
     Nothing,
-    /// Ask the same server again, not before then, compare with the very answer that was checked, and say what it showed.
+    /// Ask the same server again, not before then, compare with the very answer that was checked, and say what it showed
+    /// to `looked_again`.
     LookAgain(Time),
     /// Somebody else writes: the export must go to `strict`. Said once.
     Demote,
@@ -64,21 +65,27 @@ impl Guard {
         self.seen.alarmed.is_none() && self.pace.hit(every)
     }
 
-    /// What a check of `key`'s answer showed: the first, or the one that was asked for again.
+    /// What the check of a hit on `key` showed.
     pub fn verdict(&mut self, now: Time, key: u64, verdict: Verdict) -> Next {
         if self.seen.alarmed.is_some() {
             return Next::Nothing;
         }
-        let again = self.take(now, key);
-        self.seen.samples += u64::from(again.is_none());
-        match (verdict, again) {
-            (Verdict::Same, None) => Next::Nothing,
-            (Verdict::Same, Some(_)) => self.dismiss(),
-            (Verdict::Unsure, _) => self.unsure(),
-            (Verdict::Different, None) => self.suspect(now, key),
-            // Too early: that is the same look once more.
-            (Verdict::Different, Some(suspect)) if now < suspect.since + CONFIRM_AFTER => self.keep(suspect),
-            (Verdict::Different, Some(_)) => self.alarm(now),
+        self.seen.samples += 1;
+        match verdict {
+            Verdict::Same => Next::Nothing,
+            Verdict::Unsure => self.unsure(),
+            Verdict::Different => self.suspect(now, key),
+        }
+    }
+
+    /// What the second look at the same answer showed. One that nobody asked for, or that comes too early or too late, says nothing.
+    pub fn looked_again(&mut self, now: Time, key: u64, verdict: Verdict) -> Next {
+        let Some(suspect) = self.take(key) else { return Next::Nothing };
+        let in_time = (suspect.since + CONFIRM_AFTER..=suspect.since + CONFIRM_WITHIN).contains(&now);
+        match verdict {
+            Verdict::Same => self.dismiss(),
+            Verdict::Different if in_time => self.alarm(now),
+            Verdict::Different | Verdict::Unsure => self.unsure(),
         }
     }
 
@@ -97,24 +104,19 @@ impl Guard {
         self.seen
     }
 
-    fn take(&mut self, now: Time, key: u64) -> Option<Suspect> {
-        let fresh = |suspect: &Suspect| now <= suspect.since + CONFIRM_WITHIN;
-        let place = self.suspects.iter_mut().find(|place| place.is_some_and(|suspect| suspect.key == key))?;
-        place.take().filter(fresh)
+    fn take(&mut self, key: u64) -> Option<Suspect> {
+        self.suspects.iter_mut().find(|place| place.is_some_and(|suspect| suspect.key == key))?.take()
     }
 
+    /// Into its own place, a free one, or that of the oldest.
     fn suspect(&mut self, now: Time, key: u64) -> Next {
         self.seen.differences += 1;
-        self.keep(Suspect { key, since: now })
-    }
-
-    /// Into a free place, or that of the oldest.
-    fn keep(&mut self, suspect: Suspect) -> Next {
+        self.take(key);
         let oldest = |place: &&mut Option<Suspect>| place.map(|suspect| suspect.since);
         if let Some(place) = self.suspects.iter_mut().min_by_key(oldest) {
-            *place = Some(suspect);
+            *place = Some(Suspect { key, since: now });
         }
-        Next::LookAgain(suspect.since + CONFIRM_AFTER)
+        Next::LookAgain(now + CONFIRM_AFTER)
     }
 
     fn dismiss(&mut self) -> Next {
@@ -143,7 +145,7 @@ const FIRST_SAMPLES: f64 = 1000.0;
 const SUSPECTS_MAX: usize = 8;
 /// A second look sooner than this may meet the same race as the first.
 const CONFIRM_AFTER: Span = Span::from_secs(1);
-/// A second look later than this is a first one: too much may have happened in between.
+/// A second look later than this says nothing: too much may have happened in between.
 const CONFIRM_WITHIN: Span = Span::from_secs(120);
 
 #[cfg(test)]
@@ -158,32 +160,40 @@ mod tests {
 
     #[test]
     fn one_difference_that_a_second_look_shows_again_demotes() {
-        let again = |secs| Next::LookAgain(at(secs));
-        // looks as (second, key, verdict), then what the last one leads to
-        let cases: [(&[(u64, u64, Verdict)], Next); 9] = [
-            (&[(1, 7, Same)], Next::Nothing),
-            (&[(1, 7, Unsure)], Next::Nothing),
-            (&[(1, 7, Different)], again(2)),
-            (&[(1, 7, Different), (2, 7, Different)], Next::Demote),
-            (&[(1, 7, Different), (1, 7, Different)], again(2)),
-            (&[(1, 7, Different), (2, 7, Same), (3, 7, Different)], again(4)),
-            (&[(1, 7, Different), (2, 7, Unsure), (3, 7, Different)], again(4)),
-            (&[(1, 7, Different), (2, 8, Different)], again(3)),
-            (&[(1, 7, Different), (200, 7, Different)], again(201)),
+        // a first look at second 1, a second one at .. with .., then what that leads to
+        let cases = [
+            (Different, 2, Different, Next::Demote),
+            (Different, 121, Different, Next::Demote),
+            (Different, 1, Different, Next::Nothing),
+            (Different, 122, Different, Next::Nothing),
+            (Different, 2, Same, Next::Nothing),
+            (Different, 2, Unsure, Next::Nothing),
+            (Same, 2, Different, Next::Nothing),
+            (Unsure, 2, Different, Next::Nothing),
         ];
-        for (looks, want) in cases {
+        for (first, then, second, want) in cases {
             let mut guard = Guard::new(1);
-            let last = looks.iter().map(|&(secs, key, verdict)| guard.verdict(at(secs), key, verdict)).last();
-            assert_eq!(last, Some(want), "{looks:?}");
+            let asked = guard.verdict(at(1), 7, first);
+            assert_eq!(asked, if first == Different { Next::LookAgain(at(2)) } else { Next::Nothing });
+            assert_eq!(guard.looked_again(at(then), 7, second), want, "{first:?}, {second:?} at {then}");
+            assert_eq!(guard.looked_again(at(then), 7, Different), Next::Nothing, "one second look");
             assert_eq!(guard.watched().alarmed.is_some(), want == Next::Demote);
         }
+    }
+
+    #[test]
+    fn another_hit_on_a_suspect_does_not_stand_for_its_second_look() {
+        let mut guard = Guard::new(1);
+        guard.verdict(at(1), 7, Different);
+        assert_eq!(guard.verdict(at(2), 7, Same), Next::Nothing, "filled anew, so it is true again");
+        assert_eq!(guard.looked_again(at(2), 7, Different), Next::Demote);
     }
 
     #[test]
     fn an_alarm_is_raised_once_and_holds_until_it_is_armed_anew() {
         let mut guard = Guard::new(1);
         guard.verdict(at(1), 7, Different);
-        assert_eq!(guard.verdict(at(2), 7, Different), Next::Demote);
+        assert_eq!(guard.looked_again(at(2), 7, Different), Next::Demote);
         assert!((0..100_000).all(|_| !guard.hit()), "nothing is checked any more");
         assert_eq!(guard.verdict(at(3), 7, Different), Next::Nothing);
         assert_eq!(guard.watched().alarmed, Some(at(2)));
@@ -198,8 +208,8 @@ mod tests {
         for key in 0..=SUSPECTS_MAX as u64 {
             guard.verdict(at(key), key, Different);
         }
-        assert_eq!(guard.verdict(at(20), 0, Different), Next::LookAgain(at(21)), "forgotten, so a first look");
-        assert_eq!(guard.verdict(at(20), 8, Different), Next::Demote);
+        assert_eq!(guard.looked_again(at(20), 0, Different), Next::Nothing, "forgotten");
+        assert_eq!(guard.looked_again(at(20), 8, Different), Next::Demote);
     }
 
     /// A world of hot objects of which a share was changed behind our back; how many samples until the alarm.
@@ -209,7 +219,7 @@ mod tests {
             let (now, key) = (at(hit), rng.below(1000) as u64);
             let look = if (key as f64) < 1000.0 * changed { Different } else { Same };
             if guard.hit() && matches!(guard.verdict(now, key, look), Next::LookAgain(_)) {
-                assert_eq!(guard.verdict(now + CONFIRM_AFTER, key, look), Next::Demote);
+                assert_eq!(guard.looked_again(now + CONFIRM_AFTER, key, look), Next::Demote);
                 return Some(guard.watched().samples);
             }
         }

@@ -250,6 +250,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         }
     }
 
+    /// What the second look showed that [`Next::LookAgain`] asked for.
+    pub fn looked_again(&mut self, now: Time, key: K, verdict: Verdict) -> Next {
+        self.guard.looked_again(now, Fixed::of(&key), verdict)
+    }
+
     /// The call of this ticket left for the server: from now on strict mode does not join it.
     pub fn sent(&mut self, fetch: &Fetch<K>) {
         self.flights.sent(fetch);
@@ -354,7 +359,10 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     pub fn set_mode(&mut self, mode: Mode) {
         if mode != self.params.mode {
             self.params = self.params.with_mode(mode);
-            self.guard.rearm();
+            // Demoted, it still shows why.
+            if mode.answers() {
+                self.guard.rearm();
+            }
             self.flush();
         }
     }
