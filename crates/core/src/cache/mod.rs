@@ -8,6 +8,7 @@ mod bypass;
 mod changes;
 mod fill;
 mod flight;
+mod guard;
 mod hash;
 mod history;
 mod horizon;
@@ -16,6 +17,7 @@ mod mode;
 mod params;
 mod pressure;
 mod rules;
+mod sample;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod ttl;
 pub use changes::{Clock, Left};
 pub use fill::{Facts, Fill, Refusal};
 pub use flight::{Fetch, FlightId};
+pub use guard::{Guard, Next, Watched};
 pub use hash::{Fixed, Folding};
 pub use horizon::Horizon;
 pub use mark::{Ended, Mark};
@@ -33,6 +36,7 @@ pub use params::{Impossible, Params, Settings};
 #[doc(hidden)]
 pub use rules::broken;
 pub use rules::{Rule, Rules};
+pub use sample::{Staleness, Verdict};
 pub use stats::Stats;
 pub use ttl::{Estimator, TtlStep};
 
@@ -46,6 +50,7 @@ use flight::Flights;
 use history::History;
 use mark::{Marked, Marks};
 use pressure::Pressure;
+use sample::Sampler;
 use stats::Counts;
 use store::{Kept, Store};
 use ttl::Classes;
@@ -64,6 +69,10 @@ pub struct Cache<K, V> {
     flushed: u64,
     pressure: Pressure<K>,
     classes: Classes,
+    sampler: Sampler,
+    guard: Guard,
+    sampled: bool,
+    ticked: Time,
     bypass: Bypass,
     counts: Counts,
 }
@@ -160,6 +169,10 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
             flushed: 0,
             pressure: Pressure::new(&params),
             classes: Classes::new(&params),
+            sampler: Sampler::new(params.stale_target),
+            guard: Guard::new(0),
+            sampled: false,
+            ticked: now,
             bypass: Bypass::new(params.entries_max, params.bypass_below),
             counts: Counts::default(),
         }
@@ -176,9 +189,19 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let slot = self.store.read(hash, key);
         self.bypass.note(hash, slot.is_some(), room);
         let past = !self.rules.has(Rule::Horizon);
-        let slot = slot.filter(|slot| slot.horizon.covers(now) || past)?;
-        let (age, horizon) = (now.since(slot.history.seen), slot.horizon.until());
-        slot.value.as_ref().map(|value| Hit { value, age, horizon })
+        let slot = slot?;
+        let (value, seen) = (slot.value.as_ref()?, slot.history.seen);
+        // Cuts happen in ttl mode alone.
+        let horizon = self.sampler.reach(slot.class, seen, slot.horizon.until());
+        if now >= horizon && !past {
+            return None;
+        }
+        self.sampled = match self.params.mode {
+            Mode::Strict => false,
+            Mode::Lease | Mode::Immutable => self.guard.hit(),
+            Mode::Ttl => self.sampler.hit(slot.class),
+        };
+        Some(Hit { value, age: now.since(seen), horizon })
     }
 
     /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
@@ -205,6 +228,31 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     /// A read goes to a server; those that follow may join it.
     pub fn begin(&mut self, now: Time, call: K, class: Class) -> Fetch<K> {
         self.flights.begin(self.clock.left(now), call, class)
+    }
+
+    /// Whether the last hit is to be checked against the server; said once. Its outcome goes to [`Self::verdict`].
+    pub fn sampled(&mut self) -> bool {
+        core::mem::take(&mut self.sampled)
+    }
+
+    /// What the check of an answer showed. A wrong one is dropped.
+    pub fn verdict(&mut self, now: Time, key: K, class: Class, verdict: Verdict) -> Next {
+        if verdict == Verdict::Different {
+            self.invalidate(now, key);
+        }
+        match self.params.mode {
+            Mode::Strict => Next::Nothing,
+            Mode::Lease | Mode::Immutable => self.guard.verdict(now, Fixed::of(&key), verdict),
+            Mode::Ttl => {
+                self.sampler.verdict(now, class, verdict);
+                Next::Nothing
+            }
+        }
+    }
+
+    /// What the second look showed that [`Next::LookAgain`] asked for.
+    pub fn looked_again(&mut self, now: Time, key: K, verdict: Verdict) -> Next {
+        self.guard.looked_again(now, Fixed::of(&key), verdict)
     }
 
     /// The call of this ticket left for the server: from now on strict mode does not join it.
@@ -297,6 +345,9 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     pub fn tick(&mut self, now: Time) -> Vec<TtlStep> {
         let steps = self.classes.tick(&self.params);
         self.marks.sweep(now - self.params.server_hold_max);
+        let elapsed = now.since(core::mem::replace(&mut self.ticked, now));
+        self.sampler.tick(elapsed);
+        self.guard.tick(elapsed);
         match self.params.mode {
             Mode::Ttl => steps,
             Mode::Strict | Mode::Lease | Mode::Immutable => Vec::new(),
@@ -308,6 +359,10 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     pub fn set_mode(&mut self, mode: Mode) {
         if mode != self.params.mode {
             self.params = self.params.with_mode(mode);
+            // Demoted, it still shows why.
+            if mode.answers() {
+                self.guard.rearm();
+            }
             self.flush();
         }
     }
@@ -340,6 +395,16 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     /// W_c: the share of writes among a class's calls. Paper: P10.
     pub fn write_fraction(&self, class: Class) -> f64 {
         self.classes.write_fraction(class)
+    }
+
+    /// The stale share of a class's hits in ttl mode, as the checked ones show it.
+    pub fn staleness(&self, class: Class) -> Staleness {
+        self.sampler.staleness(class)
+    }
+
+    /// What was seen of writers that bypass MIDAS since the mode was set.
+    pub fn watched(&self) -> Watched {
+        self.guard.watched()
     }
 
     /// What it did and holds.
@@ -443,12 +508,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     }
 
     fn object_life(&mut self, class: Class, history: &History) -> Result<Span, Refusal> {
-        let life = history.life(self.params.stale_target);
-        match life {
+        let life = history.life(self.params.stale_target).min(self.params.ttl_max);
+        match life.scale(self.sampler.factor(class)) {
             Span::ZERO => Err(Refusal::Unproven),
             life if life < self.params.rtt => Err(Refusal::HazardTooHigh),
             life => {
-                let life = life.min(self.params.ttl_max);
                 self.classes.granted(class, life);
                 Ok(life)
             }

@@ -1,5 +1,6 @@
 //! The cache as a whole: coherence over random worlds and aimed scenarios, horizons, bounds, and the hazard target.
 
+mod checked;
 mod coherence;
 mod hazard;
 mod world;
