@@ -16,12 +16,11 @@ use crate::verify::{Doubt, Verdict};
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::time::Span;
+use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::record;
 use mio::event::Event;
-use std::time::{Duration, Instant};
 
 /// A call that waits for a server that may serve it.
 pub(crate) struct Held {
@@ -38,7 +37,7 @@ pub(crate) struct Held {
 struct Errand {
     asker: Asker,
     forward: Forward,
-    since: Instant,
+    since: Time,
     wishes: Wishes,
     /// How many servers' answers to it were in doubt.
     tries: u8,
@@ -54,17 +53,17 @@ struct Wait {
 
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
-    now: Instant,
+    now: Time,
     shared: &Shared,
     links: &mut [Link],
     buffers: &mut Buffers,
-    (asker, forward): (Asker, Forward),
+    (asker, forward): (Asker, &Forward),
     record: &[u8],
 ) -> Option<Box<Held>> {
-    let errand = Errand { asker, forward, since: now, wishes: Wishes::default(), tries: 0 };
+    let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
     let Wait { bound, why } = errand.send(now, shared, links, buffers, record).err()?;
     if let Some(why) = why {
-        shared.tallies[asker.event_loop].held(why);
+        shared.tallies[asker.event_loop as usize].held(why);
     }
     Some(Box::new(Held { errand, record: record.to_vec(), bound, doubtful: false }))
 }
@@ -72,15 +71,15 @@ pub(crate) fn begin(
 impl Errand {
     /// Routes a call and puts it on its link; the error says what it must wait for.
     fn send(
-        self,
-        now: Instant,
+        &self,
+        now: Time,
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
         record: &[u8],
     ) -> Result<(), Wait> {
-        let Self { asker, forward, since, wishes, tries } = self;
-        let Forward { xid, procedure, meaning, known, realm, owner, cost } = forward;
+        let Self { asker, ref forward, since, wishes, tries } = *self;
+        let Forward { xid, procedure, ref meaning, known, realm, owner, cost } = *forward;
         let export = &shared.exports[realm];
         let sent = export.send(now, meaning, wishes).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
@@ -93,7 +92,7 @@ impl Errand {
             return Err(Wait { bound: None, why: None });
         };
         let waits = Waits { asker, xid, procedure, known, cost };
-        shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
+        shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
             Flight { waits, owner, realm, sent, since, sent_at: now, left: false, asked: false, tries },
             record,
@@ -104,7 +103,7 @@ impl Errand {
 }
 
 impl Loop {
-    pub(crate) fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
+    pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
         if !link.connected(now, &mut self.buffers) {
@@ -125,7 +124,7 @@ impl Loop {
     }
 
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
-    fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
+    fn read_link(&mut self, now: Time, index: usize, closed: bool) {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
@@ -165,7 +164,7 @@ impl Loop {
     }
 
     /// A server does not know an object that others may know (nfs3.md, A4): one of them is asked before the client is told.
-    fn ask_another(&mut self, now: Instant, flight: Flight, record: Vec<u8>) {
+    fn ask_another(&mut self, now: Time, flight: Flight, record: Vec<u8>) {
         let (server, tries) = (flight.sent.ticket.route.to, flight.tries + 1);
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
@@ -175,7 +174,7 @@ impl Loop {
         self.held.push_back(Box::new(call));
     }
 
-    pub(crate) fn flush_links(&mut self, now: Instant) {
+    pub(crate) fn flush_links(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             let State::Up(connection) = &mut link.state else { continue };
@@ -188,7 +187,7 @@ impl Loop {
 
     /// A server's connection is gone: it leaves the feasible set at once, and what may move is sent elsewhere. What may not waits, and
     /// so does what else would change the same name.
-    fn lost(&mut self, now: Instant, index: usize) {
+    fn lost(&mut self, now: Time, index: usize) {
         let Link { pool, server, flights, restarted, .. } = &mut self.links[index];
         log::debug("no connection", &[("server", &self.shared.pools[*pool].server(*server).name)]);
         // Servers close connections that nobody uses: that says nothing, unless nobody answers when it is made again.
@@ -202,11 +201,11 @@ impl Loop {
                 self.shared.exports[flight.realm].doubt(&mut flight.sent);
             }
         }
-        self.move_away(now, index, Duration::ZERO);
+        self.move_away(now, index, Span::ZERO);
     }
 
     /// Looks after every link: reconnects, calls that wait for too long.
-    pub(crate) fn tend_links(&mut self, now: Instant) {
+    pub(crate) fn tend_links(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let Link { pool, server, .. } = self.links[index];
             let pool = &self.shared.pools[pool];
@@ -216,8 +215,8 @@ impl Loop {
             let open = there || matches!(health, Health::Up | Health::Probation | Health::Failing);
             // While nobody else could serve them, calls stay where they are: sent again and again they would only add to the trouble.
             let elsewhere = pool.some_open(server.index() + 1).is_some_and(|other| other != server);
-            let patience = if open || !elsewhere { duration(config.call_timeout) } else { MOVE_AFTER };
-            let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
+            let patience = if open || !elsewhere { config.call_timeout } else { MOVE_AFTER };
+            let give_up = config.failover_after.scale(GIVE_UP);
             let closed_for = self.links[index].closed_for(now, !open);
             self.links[index].tend(now, self.poll.registry());
             if matches!(self.links[index].state, State::Up(_)) && !self.links[index].doubts.is_empty() {
@@ -236,10 +235,10 @@ impl Loop {
     }
 
     /// Calls that may move and have waited for so long go elsewhere.
-    fn move_away(&mut self, now: Instant, index: usize, waited: Duration) {
+    fn move_away(&mut self, now: Time, index: usize, waited: Span) {
         let movable = |flight: &Flight| {
             let may = flight.sent.meaning.movable || !flight.left;
-            may && now.saturating_duration_since(flight.sent_at) >= waited
+            may && now.since(flight.sent_at) >= waited
         };
         let chosen = self.links[index].chosen(movable);
         for xid in &chosen {
@@ -253,8 +252,8 @@ impl Loop {
     }
 
     /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
-    fn give_up(&mut self, now: Instant, index: usize, waited: Duration) {
-        let given_up = |flight: &Flight| now.saturating_duration_since(flight.since) >= waited;
+    fn give_up(&mut self, now: Time, index: usize, waited: Span) {
+        let given_up = |flight: &Flight| now.since(flight.since) >= waited;
         let server = self.links[index].server;
         for xid in self.links[index].chosen(given_up) {
             let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
@@ -279,7 +278,7 @@ impl Loop {
     }
 
     /// Asks another server whether a call was executed.
-    fn find_out(&mut self, now: Instant, call: Box<Held>, server: ServerId) {
+    fn find_out(&mut self, now: Time, call: Box<Held>, server: ServerId) {
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         // The server itself, if it alone is back.
         let Some(witness) = pool.some_open(server.index() + 1) else {
@@ -287,7 +286,7 @@ impl Loop {
             return;
         };
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
-        let (record, age) = (call.record.clone(), now.saturating_duration_since(since));
+        let (record, age) = (call.record.clone(), duration(now.since(since)));
         let doubt = Doubt { realm, witness, procedure, record, age };
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
@@ -299,7 +298,7 @@ impl Loop {
     }
 
     /// A server is back without its memory: it is asked itself what it has executed.
-    fn ask_back(&mut self, now: Instant, index: usize) {
+    fn ask_back(&mut self, now: Time, index: usize) {
         let link = &mut self.links[index];
         let witness = link.server;
         for xid in std::mem::take(&mut link.doubts) {
@@ -307,7 +306,7 @@ impl Loop {
                 continue;
             };
             let (realm, procedure) = (flight.realm, flight.waits.procedure);
-            let (record, age) = (record.to_vec(), now.saturating_duration_since(flight.since));
+            let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
             let about = About::Waiting { link: index, xid };
             let doubt = Doubt { realm, witness, procedure, record, age };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
@@ -318,7 +317,7 @@ impl Loop {
     }
 
     /// It was found out whether a server that is back has executed a call before.
-    pub(crate) fn remembered(&mut self, now: Instant, index: usize, xid: u32, verdict: Verdict) {
+    pub(crate) fn remembered(&mut self, now: Time, index: usize, xid: u32, verdict: Verdict) {
         let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
         flight.asked = false;
         match verdict {
@@ -335,7 +334,7 @@ impl Loop {
     }
 
     /// It was found out whether a call was executed.
-    pub(crate) fn verified(&mut self, now: Instant, number: usize, verdict: Verdict) {
+    pub(crate) fn verified(&mut self, now: Time, number: usize, verdict: Verdict) {
         let Some(mut call) = self.doubted.try_remove(number) else { return };
         match verdict {
             Verdict::Answer(results) => {
@@ -362,7 +361,7 @@ impl Loop {
     }
 
     /// A call whose server gives no answer that could be relayed.
-    fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>, end: End) -> Held {
+    fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
         let Flight { waits, owner, realm, mut sent, since, left, tries, .. } = flight;
         let Waits { asker, xid, procedure, known, cost } = waits;
         let meaning = sent.meaning;
@@ -377,7 +376,7 @@ impl Loop {
     }
 
     /// Tries every call that is held once.
-    pub(crate) fn send_held(&mut self, now: Instant) {
+    pub(crate) fn send_held(&mut self, now: Time) {
         for _ in 0..self.held.len() {
             let Some(mut call) = self.held.pop_front() else { return };
             // A read that nobody waits for any more need not be asked.
@@ -420,13 +419,12 @@ impl Loop {
     }
 
     /// A server that is closed and was waited for long enough binds this call no longer.
-    fn forsake(&self, now: Instant, call: &mut Held) {
+    fn forsake(&self, now: Time, call: &mut Held) {
         let Some(server) = call.bound else { return };
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         let closed_for = self.links[pool.links_of(server).start].closed;
-        let waited =
-            closed_for.map_or(Duration::ZERO, |since| now.saturating_duration_since(since.max(call.errand.since)));
-        if !pool.open(server) && waited >= duration(pool.config.failover_after).mul_f64(GIVE_UP) {
+        let waited = closed_for.map_or(Span::ZERO, |since| now.since(since.max(call.errand.since)));
+        if !pool.open(server) && waited >= pool.config.failover_after.scale(GIVE_UP) {
             call.errand.wishes.forsaken = Some(server);
         }
     }
@@ -436,15 +434,15 @@ impl Loop {
 /// where what one server knows all know, and only for calls that may be sent again.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
     let Some([.., b0, b1, b2, b3]) = reply.first_chunk::<28>() else { return false };
-    let plain = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
     let doubtful = match Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])) {
         Nfsstat3::STALE | Nfsstat3::BADHANDLE => true,
         Nfsstat3::INVAL => flight.waits.procedure == Procedure::Getattr,
         _ => false,
     };
     let server = flight.sent.ticket.route.to;
-    plain
-        && doubtful
+    doubtful
+        && reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0]
+        && reply[12..24] == [0; 12]
         && flight.tries < TRIES
         && flight.sent.meaning.movable
         && pool.staleness() == Span::ZERO
@@ -454,8 +452,8 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
 /// Servers whose answer to one call may be doubted.
 const TRIES: u8 = 2;
 /// Calls that may move leave a server that is down after so long.
-const MOVE_AFTER: Duration = Duration::from_millis(20);
+const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.
-const REPEAT: Duration = Duration::from_secs(60);
+const REPEAT: Span = Span::from_secs(60);
 /// The part of `failover_after` that a call waits: the rest is for finding out, and for another server's answer.
 const GIVE_UP: f64 = 0.75;
