@@ -50,6 +50,7 @@ impl Health {
 
 impl Servers {
     /// A server's state.
+    #[inline]
     pub fn health(&self, server: ServerId) -> Health {
         Health::ALL[self.slots[server.index()].health.load(Relaxed) as usize]
     }
@@ -107,6 +108,7 @@ impl Servers {
     }
 
     /// Learns from how a call that was sent at `sent` ended.
+    #[inline]
     pub(crate) fn judge(&self, now: Time, sent: Time, server: ServerId, failed: bool) {
         let slot = &self.slots[server.index()];
         let share = slot.error_share.load(Relaxed);

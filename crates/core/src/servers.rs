@@ -187,6 +187,7 @@ impl Servers {
     }
 
     /// Counts a call that leaves for a server; returns how many own calls it found there.
+    #[inline]
     pub(crate) fn dispatch(&self, now: Time, server: ServerId) -> u32 {
         let slot = &self.slots[server.index()];
         let found = slot.in_flight.fetch_add(1, Relaxed);
@@ -202,6 +203,7 @@ impl Servers {
     }
 
     /// Counts a call that came back, with or without an answer.
+    #[inline]
     pub(crate) fn land(&self, now: Time, server: ServerId) {
         let slot = &self.slots[server.index()];
         let _ = slot.in_flight.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
@@ -273,6 +275,7 @@ impl Servers {
     }
 
     /// Whether shares are so old that they say little of who is idle now.
+    #[inline]
     pub fn shares_are_old(&self) -> bool {
         let (age, service) = (self.share_age(), self.service());
         // While the service time is not known they count as old: the first moments must not make proxies herd.
@@ -280,6 +283,7 @@ impl Servers {
     }
 
     /// Whether they are so old that they say nothing at all.
+    #[inline]
     pub fn shares_are_useless(&self) -> bool {
         self.share_age() > self.service() * USELESS && self.service() > Span::ZERO
     }

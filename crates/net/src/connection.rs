@@ -199,6 +199,7 @@ impl Connection {
     }
 
     /// Where answers and calls are appended; they leave with the next [`Connection::flush`].
+    #[inline]
     pub fn output(&mut self, buffers: &mut Buffers) -> &mut Vec<u8> {
         if self.output.capacity() == 0 {
             self.output = buffers.take();
@@ -206,14 +207,27 @@ impl Connection {
         &mut self.output
     }
 
-    /// Sends parts of one record, after what waits: what is large and need not wait is not copied. An error shows at the next flush.
-    pub fn put(&mut self, buffers: &mut Buffers, parts: &[&[u8]; 3]) {
-        let mut gone = 0;
-        if parts.iter().map(|part| part.len()).sum::<usize>() >= LARGE && self.flush(buffers).is_ok_and(|all| all) {
-            gone = self.socket.write_vectored(&parts.map(IoSlice::new)).unwrap_or(0);
+    /// Sends one record, its mark and first word apart, after what waits: what is large and need not wait is not copied. An error shows
+    /// at the next flush.
+    #[inline]
+    pub fn put(&mut self, buffers: &mut Buffers, head: &[u8; HEAD], body: &[u8]) {
+        if body.len() >= LARGE {
+            return self.put_large(buffers, head, body);
         }
         let output = self.output(buffers);
-        for part in parts {
+        output.reserve(HEAD + body.len());
+        output.extend_from_slice(head);
+        output.extend_from_slice(body);
+    }
+
+    #[cold]
+    fn put_large(&mut self, buffers: &mut Buffers, head: &[u8; HEAD], body: &[u8]) {
+        let mut gone = 0;
+        if self.flush(buffers).is_ok_and(|all| all) {
+            gone = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).unwrap_or(0);
+        }
+        let output = self.output(buffers);
+        for part in [&head[..], body] {
             let sent = gone.min(part.len());
             gone -= sent;
             output.extend_from_slice(&part[sent..]);
@@ -221,6 +235,7 @@ impl Connection {
     }
 
     /// Bytes that wait to be sent.
+    #[inline]
     pub fn unsent(&self) -> usize {
         self.output.len() - self.sent
     }
@@ -322,6 +337,8 @@ fn read_into(socket: &TcpStream, buffer: &mut Vec<u8>) -> Result<Option<usize>, 
     }
 }
 
+/// A record's mark and its first word, the xid.
+const HEAD: usize = 8;
 /// A record that is worth a write of its own.
 const LARGE: usize = 64 << 10;
 /// An unfinished record takes this much without a reservation.

@@ -60,6 +60,7 @@ impl Records {
     }
 
     /// Looks at the front of `input`.
+    #[inline]
     pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Step<'a>, TooLong> {
         if self.given {
             self.given = false;
@@ -81,6 +82,7 @@ impl Records {
     }
 
     /// The one-fragment record at the front; none if the record comes in several.
+    #[inline]
     fn whole<'a>(&self, input: &'a [u8]) -> Result<Option<Step<'a>>, TooLong> {
         let Some(mark) = input.first_chunk::<MARK>() else {
             return Ok(Some(Step::More { consumed: 0, needed: MARK }));
@@ -166,6 +168,12 @@ pub fn end(out: &mut [u8], at: usize) {
 /// The mark of a record of one fragment.
 pub const fn mark(length: usize) -> [u8; MARK] {
     (LAST | length as u32).to_be_bytes()
+}
+
+/// The beginning of a record of one fragment that carries a call or reply: its mark and its xid.
+#[inline]
+pub const fn head(length: usize, xid: u32) -> [u8; MARK + 4] {
+    (((LAST | length as u32) as u64) << 32 | xid as u64).to_be_bytes()
 }
 
 fn parse(mark: [u8; MARK]) -> (usize, bool) {

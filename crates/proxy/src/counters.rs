@@ -5,9 +5,9 @@
 
 use midas_core::decision::Exclusion;
 use midas_core::op::Op;
+use midas_core::time::Span;
 use midas_nfs::nfs3::{Nfsstat3, Procedure};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 /// One number, written by one thread alone.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Tally {
 
     /// A server took so long for a call.
     #[inline]
-    pub(crate) fn took(&self, op: Op, latency: Duration) {
+    pub(crate) fn took(&self, op: Op, latency: Span) {
         self.latency[Class::of(op) as usize].add(latency);
     }
 
@@ -136,10 +136,10 @@ struct Histogram {
 }
 
 impl Histogram {
-    fn add(&self, latency: Duration) {
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+    fn add(&self, latency: Span) {
+        let micros = latency.as_nanos() / 1_000;
         self.buckets[BUCKETS.partition_point(|bound| *bound < micros)].add(1);
-        self.nanos.add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        self.nanos.add(latency.as_nanos());
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
         let cases = [(0, 0), (50, 0), (51, 1), (1_000, 4), (30_000_000, 17), (30_000_001, 18)];
         for (micros, bucket) in cases {
             let tally = Tally::default();
-            tally.took(Op::Create, Duration::from_micros(micros));
+            tally.took(Op::Create, Span::from_micros(micros));
             let spread = Totals::of([&tally]).latency[Class::Change as usize];
             assert_eq!(spread.buckets.iter().position(|count| *count == 1), Some(bucket), "{micros}");
             assert_eq!(spread.nanos, micros * 1000);

@@ -59,11 +59,18 @@ pub(crate) struct Forward {
     pub(crate) cost: usize,
 }
 
-/// Looks at a record; answers that are ready are appended to `out`.
-pub(crate) fn take(now: Instant, shared: &Shared, origin: &Origin, record: &[u8], out: &mut Vec<u8>) -> Taken {
+/// Looks at a record; answers that are ready are appended to `out`. `rules` are those of the last call of the same batch.
+pub(crate) fn take(
+    now: Instant,
+    shared: &Shared,
+    origin: &Origin,
+    rules: &mut Option<Rules>,
+    record: &[u8],
+    out: &mut Vec<u8>,
+) -> Taken {
     let begin = out.len();
     let (xid, why) = match rpc::Call::decode(record) {
-        Ok(call) => match self::call(now, shared, origin, record, &call, out) {
+        Ok(call) => match self::call(now, shared, origin, rules, record, &call, out) {
             Ok(taken) => return taken,
             Err(why) => (call.xid, why),
         },
@@ -72,7 +79,7 @@ pub(crate) fn take(now: Instant, shared: &Shared, origin: &Origin, record: &[u8]
     };
     out.truncate(begin);
     record::put(out, |out| rpc::Reply::refuse(out, xid, why));
-    shared.tallies[origin.asker.event_loop].refused(Refused::Malformed);
+    shared.tallies[origin.asker.event_loop as usize].refused(Refused::Malformed);
     Taken::Done
 }
 
@@ -80,13 +87,14 @@ fn call(
     now: Instant,
     shared: &Shared,
     origin: &Origin,
+    rules: &mut Option<Rules>,
     record: &[u8],
     call: &rpc::Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Taken, Refusal> {
     let credential = Credential::decode(&call.credential)?;
     if call.program == nfs3::PROGRAM {
-        return nfs(now, shared, origin, record, (call, &credential), out);
+        return nfs(now, shared, origin, rules, record, (call, &credential), out);
     }
     let begin = record::begin(out);
     match call.program {
@@ -108,6 +116,7 @@ fn nfs(
     now: Instant,
     shared: &Shared,
     origin: &Origin,
+    rules: &mut Option<Rules>,
     record: &[u8],
     (call, credential): (&rpc::Call<'_>, &Credential<'_>),
     out: &mut Vec<u8>,
@@ -117,7 +126,7 @@ fn nfs(
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
-    let tally = &shared.tallies[origin.asker.event_loop];
+    let tally = &shared.tallies[origin.asker.event_loop as usize];
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
         tally.answered(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
@@ -132,8 +141,11 @@ fn nfs(
             return Ok(Taken::Done);
         }
     };
-    let rules = Rules::of(shared, owner);
-    if let Err(status) = rules.permit(origin.client, &meaning) {
+    let rules = match rules {
+        Some(same) if same.owner == owner => same,
+        _ => rules.insert(Rules::of(shared, owner, origin.client)),
+    };
+    if let Err(status) = rules.permit(&meaning) {
         tally.answered(procedure, Some(status));
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
@@ -243,16 +255,22 @@ fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<
     }
 }
 
-/// Who may do what with an object: its export's rules; where that cannot be told, the strictest of its pool.
-struct Rules {
+/// What one client may do with an object: its export's rules; where that cannot be told, the strictest of its pool. They are looked up
+/// once for a batch of calls: what a reload changes holds for every batch that is read after it.
+pub(crate) struct Rules {
+    owner: Owner,
     realm: usize,
     first: Guard<Arc<Export>>,
     /// Empty, and so without an allocation, where the export is known.
     others: Vec<Guard<Arc<Export>>>,
+    /// Whether it may read, and whether it may change.
+    reads: Result<(), Nfsstat3>,
+    changes: Result<(), Nfsstat3>,
+    squashes: bool,
 }
 
 impl Rules {
-    fn of(shared: &Shared, owner: Owner) -> Self {
+    fn of(shared: &Shared, owner: Owner, client: SocketAddr) -> Self {
         let (realm, others) = match owner {
             Owner::Export(realm) => (realm, Vec::new()),
             Owner::Pool(pool) => {
@@ -261,16 +279,21 @@ impl Rules {
                 (first, of_pool.map(Realm::rules).collect())
             }
         };
-        Self { realm, first: shared.exports[realm].rules(), others }
+        let first = shared.exports[realm].rules();
+        let (reads, changes, squashes) = (Ok(()), Ok(()), false);
+        let rules = Self { owner, realm, first, others, reads, changes, squashes };
+        let permit = |mutates| rules.all().try_for_each(|export| permitted(export, client, mutates));
+        let (reads, changes) = (permit(false), permit(true));
+        let squashes = rules.all().any(|export| export.squash != Squash::None);
+        Self { reads, changes, squashes, ..rules }
     }
 
     fn all(&self) -> impl Iterator<Item = &Export> {
         std::iter::once(&self.first).chain(&self.others).map(|export| &***export)
     }
 
-    fn permit(&self, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
-        permitted(&self.first, client, meaning)?;
-        self.others.iter().try_for_each(|export| permitted(export, client, meaning))
+    fn permit(&self, meaning: &Meaning) -> Result<(), Nfsstat3> {
+        if meaning.op.mutates() { self.changes } else { self.reads }
     }
 
     /// Whom the servers see, if an export wants that to be another one.
@@ -281,6 +304,9 @@ impl Rules {
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.
     fn squash(&self, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
+        if !self.squashes {
+            return None;
+        }
         let Credential::Sys(changed) = self.seen(credential)? else { return None };
         let (mut body, mut out) = (Vec::new(), Vec::new());
         changed.encode(&mut body);
@@ -290,11 +316,11 @@ impl Rules {
 }
 
 /// The export's own rules, before anything else.
-fn permitted(export: &Export, client: SocketAddr, meaning: &Meaning) -> Result<(), Nfsstat3> {
+fn permitted(export: &Export, client: SocketAddr, mutates: bool) -> Result<(), Nfsstat3> {
     match () {
         () if !export.admits(client.ip().to_canonical()) => Err(Nfsstat3::ACCES),
         () if !export.insecure && client.port() >= RESERVED_END => Err(Nfsstat3::PERM),
-        () if export.access == Access::ReadOnly && meaning.op.mutates() => Err(Nfsstat3::ROFS),
+        () if export.access == Access::ReadOnly && mutates => Err(Nfsstat3::ROFS),
         () => Ok(()),
     }
 }

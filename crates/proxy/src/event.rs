@@ -2,6 +2,7 @@
 //! One read and one write for a batch of calls.
 
 use crate::clerk::{About, Desk, Job, Unknown};
+use crate::clock::Clock;
 use crate::counters::{Bytes, Count, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
@@ -14,6 +15,7 @@ use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
 use midas_nfs::record;
 use mio::event::Event;
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) draining: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) started: Instant,
+    pub(crate) clock: Clock,
     /// What each event loop counts.
     pub(crate) tallies: Box<[Tally]>,
     /// Clients that found no place; counted by the acceptor.
@@ -62,22 +65,37 @@ impl Shared {
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
         let memory = Budget::new(limits.memory);
+        let clock = pools.first().map_or_else(Clock::new, |pool| pool.clock);
         let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (started, turned_away) = (Instant::now(), Count::default());
-        Self { pools, exports, whose, mountd, limits, memory, draining, stop, started, tallies, turned_away, replays }
+        Self {
+            pools,
+            exports,
+            whose,
+            mountd,
+            limits,
+            memory,
+            draining,
+            stop,
+            started,
+            clock,
+            tallies,
+            turned_away,
+            replays,
+        }
     }
 
     /// The duplicate requests of calls with this xid.
     pub(crate) fn replays(&self, xid: u32) -> MutexGuard<'_, Replays<Asker>> {
-        self.replays[xid as usize % REPLAYS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.replays[(xid / IN_A_ROW) as usize % REPLAYS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Where an answer goes: a loop, a place in it, and which of those that had the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
-    pub(crate) event_loop: usize,
-    pub(crate) slot: usize,
+    pub(crate) event_loop: u32,
+    pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
@@ -146,7 +164,10 @@ pub(crate) struct Loop {
     spare: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
+    /// When the batch began: read once for all of its calls.
     now: Instant,
+    /// The same, as the core names it.
+    time: Time,
     tick_at: Instant,
     tick_count: u64,
 }
@@ -219,6 +240,7 @@ impl Loop {
             paused: Vec::new(),
             touched: Vec::new(),
             now: Instant::now(),
+            time: Time::ZERO,
             tick_at: Instant::now(),
             tick_count: 0,
             shared,
@@ -236,15 +258,15 @@ impl Loop {
                 _ => {}
             }
             let now = Instant::now();
-            self.now = now;
+            (self.now, self.time) = (now, self.shared.clock.at(now));
             for event in &events {
                 match event.token() {
-                    WAKER => self.read_mail(now),
-                    Token(link) if link < FIRST_CLIENT => self.link_ready(now, link - FIRST_LINK, event),
+                    WAKER => self.read_mail(),
+                    Token(link) if link < FIRST_CLIENT => self.link_ready(self.time, link - FIRST_LINK, event),
                     Token(slot) => self.client_ready(slot - FIRST_CLIENT, event),
                 }
             }
-            self.serve(now);
+            self.serve();
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
@@ -253,7 +275,7 @@ impl Loop {
             looks += 1;
             if events.is_empty() || looks > LOOKS {
                 looks = 0;
-                self.flush_links(now);
+                self.flush_links(self.time);
                 self.flush_touched();
             }
         }
@@ -261,7 +283,8 @@ impl Loop {
         Ok(())
     }
 
-    fn read_mail(&mut self, now: Instant) {
+    fn read_mail(&mut self) {
+        let now = self.time;
         while let Ok(mail) = self.mail.try_recv() {
             match mail {
                 Mail::Client(socket, address) => {
@@ -272,7 +295,7 @@ impl Loop {
                 }
                 Mail::Answer(asker, answer) => self.answer(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
-                Mail::Sorted { key, stale } => self.sorted(now, key, stale),
+                Mail::Sorted { key, stale } => self.sorted(key, stale),
                 Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
@@ -290,7 +313,7 @@ impl Loop {
         let slot = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST_CLIENT + slot), interest)?;
-        let asker = Asker { event_loop: self.number, slot, generation: self.generation };
+        let asker = Asker { event_loop: self.number as u32, slot: slot as u32, generation: self.generation };
         let origin = Origin { asker, client, local };
         entry.insert(Client {
             connection,
@@ -337,8 +360,8 @@ impl Loop {
     }
 
     pub(crate) fn slot_of(&self, asker: Asker) -> Option<usize> {
-        let client = self.clients.get(asker.slot)?;
-        (client.origin.asker == asker).then_some(asker.slot)
+        let client = self.clients.get(asker.slot as usize)?;
+        (client.origin.asker == asker).then_some(asker.slot as usize)
     }
 
     fn over(&self, client: &Client) -> bool {
@@ -356,7 +379,7 @@ impl Loop {
     }
 
     /// Every client that has something gets one read; its calls go to their links.
-    fn serve(&mut self, now: Instant) {
+    fn serve(&mut self) {
         let mut ready = std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare));
         for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
@@ -365,7 +388,7 @@ impl Loop {
                 self.pause(slot);
                 continue;
             }
-            let received = self.receive(now, slot);
+            let received = self.receive(slot);
             // Its answers may have found it gone.
             if self.slot_of(asker).is_none() {
                 continue;
@@ -392,19 +415,20 @@ impl Loop {
         self.spare = ready;
     }
 
-    fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
+    fn receive(&mut self, slot: usize) -> Result<Flow, Ended> {
         let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
+        let (now, time) = (self.now, self.time);
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
-        let mut displaced = Vec::new();
+        let (mut rules, mut displaced) = (None, Vec::new());
         let before = held.len();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
             tally.moved(Bytes::FromClients, record::MARK + record.len());
             let before = out.len();
-            match dispatch::take(now, shared, origin, record, out) {
+            match dispatch::take(now, shared, origin, &mut rules, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
                 Taken::Shared(cost) => {
@@ -423,7 +447,10 @@ impl Loop {
                     let record = squashed.as_deref().unwrap_or(record);
                     *owed += forward.cost;
                     purse.spend(forward.cost);
-                    held.extend(upstream::begin(now, shared, links, buffers, (origin.asker, forward, claim), record));
+                    let wait = upstream::begin(time, shared, links, buffers, (origin.asker, &forward, claim), record);
+                    if let Some(call) = wait {
+                        held.push_back(call);
+                    }
                 }
             }
             tally.moved(Bytes::ToClients, out.len() - before);
@@ -438,29 +465,29 @@ impl Loop {
         }
         // Names to be looked up need not wait for the tick.
         if self.held.len() > before && self.held.iter().skip(before).any(|call| !call.unfound.is_empty()) {
-            self.send_held(now);
+            self.send_held(self.time);
         }
         flow
     }
 
     /// Another connection waits for the answer instead.
     fn displace(&mut self, asker: Asker) {
-        match asker.event_loop == self.number {
+        match asker.event_loop as usize == self.number {
             true => self.waited(asker),
-            false => self.others[asker.event_loop].send(Mail::Displaced(asker)),
+            false => self.others[asker.event_loop as usize].send(Mail::Displaced(asker)),
         }
     }
 
     /// Calls that waited for this can be taken now, or answered that there is no such object.
-    fn sorted(&mut self, now: Instant, key: Key, stale: bool) {
+    fn sorted(&mut self, key: Key, stale: bool) {
         let known = |call: &mut Unsorted| call.unknown.key() == key;
         let calls: Vec<Unsorted> = self.unsorted.extract_if(.., known).collect();
         for call in calls {
-            self.take_sorted(now, call, stale);
+            self.take_sorted(call, stale);
         }
     }
 
-    fn take_sorted(&mut self, now: Instant, call: Unsorted, stale: bool) {
+    fn take_sorted(&mut self, call: Unsorted, stale: bool) {
         self.purse.earn(call.record.len());
         let Some(slot) = self.slot_of(call.asker) else { return };
         let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, .. } = self;
@@ -470,7 +497,7 @@ impl Loop {
         let out = connection.output(buffers);
         let taken = match stale {
             true => dispatch::stale(&shared.tallies[*number], &call.record, out),
-            false => dispatch::take(now, shared, origin, &call.record, out),
+            false => dispatch::take(self.now, shared, origin, &mut None, &call.record, out),
         };
         match taken {
             Taken::Unsorted(unknown) => {
@@ -487,7 +514,7 @@ impl Loop {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
                 purse.spend(forward.cost);
-                held.extend(upstream::begin(now, shared, links, buffers, (call.asker, forward, claim), record));
+                held.extend(upstream::begin(self.time, shared, links, buffers, (call.asker, &forward, claim), record));
             }
             Taken::Joined { displaced: asker } => displaced = Some(asker),
             Taken::Shared(cost) => {
@@ -565,8 +592,8 @@ impl Loop {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.tend_links(now);
-        self.send_held(now);
+        self.tend_links(self.time);
+        self.send_held(self.time);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
         }
@@ -655,3 +682,5 @@ const ASK_AGAIN: u64 = 25;
 const ASKED_MOST: usize = 64;
 /// Locks of the duplicate request cache.
 const REPLAYS: usize = 16;
+/// Calls with consecutive xids that have the same lock: clients count, and what lies together is in the processor's cache together.
+const IN_A_ROW: u32 = 64;

@@ -112,13 +112,12 @@ impl Realm {
     /// Learns from an answer, and takes out of it what its server may not know. None: it may be given as it is.
     pub(crate) fn honest(
         &self,
-        now: Instant,
+        now: Time,
         server: ServerId,
         meaning: &Meaning,
         procedure: Procedure,
         results: &[u8],
     ) -> Option<Vec<u8>> {
-        let now = self.pool.time(now);
         match Reply::decode(procedure, results) {
             Ok(Reply::Lookup(Ok(found))) => {
                 let object = Key::of(found.object.bytes());

@@ -89,7 +89,7 @@ fn judge(pool: &Pool, server: ServerId, found: Result<Standing, ClientError>, fr
         }
         Ok(Standing::Foreign(why)) => pool.quarantine(now, server, why),
         Ok(Standing::Undecided) => {}
-        Err(error) => pool.down(now, server, &error),
+        Err(error) => pool.down(pool.time(now), server, &error),
     }
     if decided {
         pool.set_judged(server);

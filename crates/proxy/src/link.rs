@@ -7,13 +7,13 @@ use crate::realm::Sent;
 use crate::relay::Waits;
 use crate::whose::Owner;
 use midas_core::id::ServerId;
+use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Source, begin};
 use midas_nfs::record;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 /// A server's connection and the calls that are under way on it.
 pub(crate) struct Link {
@@ -26,14 +26,14 @@ pub(crate) struct Link {
     token: Token,
     record_limit: usize,
     budget: Budget,
-    retry_at: Instant,
-    backoff: Duration,
+    retry_at: Time,
+    backoff: Span,
     /// Where the last connection came from.
     port: Option<u16>,
     /// Whether nobody listened since the last connection: the server has started anew, and has lost what it knew of calls.
     pub(crate) restarted: bool,
     /// Since when its server takes no calls, as far as its loop has seen.
-    pub(crate) closed: Option<Instant>,
+    pub(crate) closed: Option<Time>,
     /// Calls that a server which has started anew has perhaps executed before.
     pub(crate) doubts: Vec<u32>,
 }
@@ -42,7 +42,7 @@ pub(crate) enum State {
     /// Nothing; calls wait.
     Down,
     /// On its way, since then.
-    Connecting(TcpStream, Instant),
+    Connecting(TcpStream, Time),
     /// Calls go.
     Up(Connection),
 }
@@ -55,9 +55,9 @@ pub(crate) struct Flight {
     pub(crate) realm: usize,
     pub(crate) sent: Sent,
     /// When it was first routed; kept when it moves.
-    pub(crate) since: Instant,
+    pub(crate) since: Time,
     /// When it was last sent.
-    pub(crate) sent_at: Instant,
+    pub(crate) sent_at: Time,
     /// Whether any of it may have reached the server.
     pub(crate) left: bool,
     /// Whether it is being found out if it was executed.
@@ -85,7 +85,7 @@ impl Link {
             token,
             record_limit,
             budget,
-            retry_at: Instant::now(),
+            retry_at: Time::ZERO,
             backoff: BACKOFF_FIRST,
             port: None,
             restarted: false,
@@ -95,13 +95,13 @@ impl Link {
     }
 
     /// Begins to connect if it is time to, and gives up what takes too long.
-    pub(crate) fn tend(&mut self, now: Instant, registry: &Registry) {
+    pub(crate) fn tend(&mut self, now: Time, registry: &Registry) {
         match &self.state {
             State::Down if now >= self.retry_at => match self.connect(registry) {
                 Ok(socket) => self.state = State::Connecting(socket, now),
                 Err(_) => self.refused(now),
             },
-            State::Connecting(_, since) if now.saturating_duration_since(*since) > PATIENCE => self.refused(now),
+            State::Connecting(_, since) if now.since(*since) > PATIENCE => self.refused(now),
             State::Down | State::Connecting(..) | State::Up(_) => {}
         }
     }
@@ -114,7 +114,7 @@ impl Link {
     }
 
     /// A socket that was connecting has something to say: whether calls can go now.
-    pub(crate) fn connected(&mut self, now: Instant, buffers: &mut Buffers) -> bool {
+    pub(crate) fn connected(&mut self, now: Time, buffers: &mut Buffers) -> bool {
         let State::Connecting(socket, _) = &self.state else { return matches!(self.state, State::Up(_)) };
         match socket.take_error() {
             Ok(None) if socket.peer_addr().is_ok() => {}
@@ -141,18 +141,18 @@ impl Link {
     }
 
     /// For how long its server has taken no calls.
-    pub(crate) fn closed_for(&mut self, now: Instant, closed: bool) -> Duration {
+    pub(crate) fn closed_for(&mut self, now: Time, closed: bool) -> Span {
         self.closed = self.closed.or(Some(now)).filter(|_| closed);
-        self.closed.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        self.closed.map_or(Span::ZERO, |since| now.since(since))
     }
 
-    fn refused(&mut self, now: Instant) {
+    fn refused(&mut self, now: Time) {
         self.restarted = true;
         self.failed(now);
     }
 
     /// The connection is gone: made again after a pause that grows.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    pub(crate) fn failed(&mut self, now: Time) {
         self.state = State::Down;
         self.retry_at = now + self.backoff;
         self.backoff = (self.backoff * 2).min(BACKOFF_MOST);
@@ -171,9 +171,8 @@ impl Link {
     }
 
     /// Sends calls again that have had no answer for so long, under the xid that the server may know.
-    pub(crate) fn repeat(&mut self, now: Instant, after: Duration, buffers: &mut Buffers) {
-        let late =
-            |flight: &Flight| flight.left && !flight.asked && now.saturating_duration_since(flight.sent_at) >= after;
+    pub(crate) fn repeat(&mut self, now: Time, after: Span, buffers: &mut Buffers) {
+        let late = |flight: &Flight| flight.left && !flight.asked && now.since(flight.sent_at) >= after;
         for xid in self.chosen(late) {
             // What a server that started anew has perhaps executed is found out first.
             if self.doubts.contains(&xid) {
@@ -210,12 +209,12 @@ impl Link {
     pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
             flight.left = true;
-            connection.put(buffers, &[&record::mark(call.len()), call, &[]]);
+            connection.put(buffers, &record::head(call.len(), xid), call.get(4..).unwrap_or_default());
         }
     }
 }
 
 /// A connection that is not there after so long will not come.
-const PATIENCE: Duration = Duration::from_secs(3);
-const BACKOFF_FIRST: Duration = Duration::from_millis(50);
-const BACKOFF_MOST: Duration = Duration::from_secs(2);
+const PATIENCE: Span = Span::from_secs(3);
+const BACKOFF_FIRST: Span = Span::from_millis(50);
+const BACKOFF_MOST: Span = Span::from_secs(2);

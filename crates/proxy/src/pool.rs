@@ -41,7 +41,8 @@ pub(crate) struct Pool {
     judged: Box<[AtomicBool]>,
     /// Connections that were made to each server.
     connects: Box<[AtomicU64]>,
-    clock: Clock,
+    /// The same for all pools.
+    pub(crate) clock: Clock,
 }
 
 impl Pool {
@@ -124,12 +125,12 @@ impl Pool {
     }
 
     /// A server does not answer: what is bound to it waits, and is settled elsewhere after a time.
-    pub(crate) fn down(&self, now: Instant, server: ServerId, why: &dyn Display) {
+    pub(crate) fn down(&self, now: Time, server: ServerId, why: &dyn Display) {
         let health = self.servers.health(server);
         match health {
             Health::Up | Health::Probation | Health::Failing | Health::Drained => {
                 lock(&self.closed)[server.index()] = why.to_string();
-                self.servers.shift(self.time(now), server, health, Health::Down);
+                self.servers.shift(now, server, health, Health::Down);
             }
             Health::Down | Health::Quarantined => {}
         }
@@ -266,7 +267,7 @@ mod tests {
                 'u' => pool.undrain(now, server),
                 'a' => pool.answers(now, server, false),
                 'f' => pool.answers(now, server, true),
-                'x' => pool.down(now, server, &"silent"),
+                'x' => pool.down(pool.time(now), server, &"silent"),
                 _ => pool.quarantine(now, server, "other handles".to_owned()),
             }
         }

@@ -7,11 +7,11 @@ use crate::event::Loop;
 use crate::upstream::Held;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
-use std::time::Instant;
+use midas_core::time::Time;
 
 impl Loop {
     /// A call that may leave, as far as the cache is concerned; otherwise it is kept for later.
-    pub(crate) fn prepared(&mut self, now: Instant, mut call: Box<Held>) -> Option<Box<Held>> {
+    pub(crate) fn prepared(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
         if call.claim.is_none() {
             match call.errand.prepare(now, &self.shared, &call.record) {
                 Prepared::Ready(claim) => call.claim = claim,
@@ -37,14 +37,14 @@ impl Loop {
     }
 
     /// It was found out where names lead, or not yet.
-    pub(crate) fn led(&mut self, now: Instant, number: usize, found: Option<Vec<Option<Key>>>) {
+    pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Option<Key>>>) {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         if let (Some(found), Some(Claim::Changes(claims))) = (found, &mut call.claim) {
             for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 let Some(object) = object else { continue };
                 for (export, touched) in &mut *claims {
                     let export = &self.shared.exports[*export];
-                    export.cached.found(export.pool.time(now), object, *moves, touched);
+                    export.cached.found(now, object, *moves, touched);
                 }
             }
         }
@@ -53,10 +53,10 @@ impl Loop {
     }
 
     /// A call that is recalled: its marks end, and are set anew when it is sent again. A read stays what others wait for.
-    pub(crate) fn let_go(&self, now: Instant, realm: usize, claim: Option<Claim>, ended: Ended) -> Option<Claim> {
+    pub(crate) fn let_go(&self, now: Time, claim: Option<Claim>, ended: Ended) -> Option<Claim> {
         match claim {
             Some(Claim::Changes(claims)) => {
-                claim::changed(self.shared.exports[realm].pool.time(now), &self.shared, claims, ended, None);
+                claim::changed(now, &self.shared, claims, ended, None);
                 None
             }
             reads => reads,

@@ -26,7 +26,7 @@ use midas_core::route::policy::Policy;
 use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket};
 use midas_core::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Everything that decides about one export's calls.
@@ -37,7 +37,8 @@ pub(crate) struct Realm {
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
-    knobs: RwLock<Knobs>,
+    /// What the controller turned last; what holds stands in every part.
+    knobs: Mutex<Knobs>,
     bypass: AtomicBool,
     belief: Mutex<Belief>,
     pub(crate) cached: Cached,
@@ -49,6 +50,8 @@ pub(crate) struct Realm {
 pub(crate) struct Part {
     pub(crate) shard: Shard<u64, ()>,
     ties: Ties,
+    /// What decisions of this part read: behind the lock that they hold anyway.
+    knobs: Knobs,
     /// Where names lead, or that they lead nowhere; known of pools with `staleness` only.
     pub(crate) names: Generations<Option<Key>>,
     /// Calls sent, by the reason's code.
@@ -108,13 +111,14 @@ impl Realm {
     pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>, targets: Option<Targets>, told: &Told) -> Self {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
-        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, export.policy, staleness, part as u64)));
         let servers = pool.config.servers.len();
         let controller = controller(&pool, export.policy, targets);
+        let knobs = controller.knobs();
+        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, (export.policy, knobs), staleness, part as u64)));
         Self {
             number,
             parts: parts.collect(),
-            knobs: RwLock::new(controller.knobs()),
+            knobs: Mutex::new(knobs),
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
@@ -134,29 +138,26 @@ impl Realm {
     /// Chooses a server for a call, or says why none may serve it now. A call that was given up at a server is no longer tied to it.
     pub(crate) fn send(
         &self,
-        now: Instant,
-        meaning: Meaning,
+        now: Time,
+        meaning: &Meaning,
         Wishes { forsaken, instead }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
-        let now = self.pool.time(now);
-        let meaning = self.movable(meaning);
-        let also = self.changed_too(&meaning);
-        let second = self.second_fence(now, &meaning);
+        let also = self.changed_too(meaning);
+        let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
-        let knobs = self.knobs();
-        let bound = self.bound(now, &mut part, &meaning, second).filter(|(server, _)| Some(*server) != forsaken);
+        let bound = self.bound(now, &mut part, meaning, second).filter(|(server, _)| Some(*server) != forsaken);
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
         let acting = || Some((self.pool.servers.acting_home(meaning.place)?, Bound::Fenced));
         let bound = if forsaken.is_some() && self.stale() { bound.or_else(acting) } else { bound };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
-        let Part { shard, routes, .. } = &mut *part;
+        let Part { shard, routes, knobs, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
-        let pass = match shard.ask(now, &knobs, &call) {
+        let pass = match shard.ask(now, knobs, &call) {
             Asked::Through(pass) => pass,
             Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
         };
-        match shard.send(now, &self.pool.servers, &knobs, &target, pass) {
+        match shard.send(now, &self.pool.servers, knobs, &target, pass) {
             Ok(ticket) => {
                 routes[ticket.route.why.code()] += 1;
                 // Those that follow before it is answered go to the same server (nfs3.md, G1).
@@ -165,7 +166,7 @@ impl Realm {
                 }
                 drop(part);
                 self.fence_too(now, &also, ticket.route.to, false);
-                Ok(Sent { ticket, meaning, also, doubtful: false })
+                Ok(Sent { ticket, meaning: self.movable(meaning), also, doubtful: false })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -179,20 +180,11 @@ impl Realm {
         let now = self.pool.time(now);
         let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
-        let knobs = self.knobs();
+        let knobs = part.knobs;
         let bound = self.bound(now, &mut part, meaning, second);
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let (target, route) = part.shard.would(now, &self.pool.servers, &knobs, &target);
         Would { target, knobs, route }
-    }
-
-    /// What decisions read, as it is now. Read with a part's lock held: see [`Realm::settle_in`].
-    fn knobs(&self) -> Knobs {
-        let knobs = *self.knobs.read().unwrap_or_else(PoisonError::into_inner);
-        match self.bypassed() {
-            true => Knobs { bypass: true, caching: false, ..knobs },
-            false => knobs,
-        }
     }
 
     /// Whether every call goes to its home, whatever the policy.
@@ -202,9 +194,10 @@ impl Realm {
 
     /// Sends every call to its home from now on, or no longer.
     pub(crate) fn set_bypass(&self, on: bool) {
+        let knobs = lock(&self.knobs);
         self.bypass.store(on, Ordering::Relaxed);
-        self.settle_in();
-        self.apply(&lock(&self.modes));
+        self.hand_out(&knobs);
+        self.apply(knobs.caching, &lock(&self.modes));
     }
 
     /// What the cache may do, as it was told and as it is.
@@ -214,26 +207,37 @@ impl Realm {
 
     /// Another mode from now on; whoever calls has seen that the export's writers permit it. What was demoted is armed again.
     pub(crate) fn set_mode(&self, mode: Mode) {
+        let knobs = lock(&self.knobs);
         let mut modes = lock(&self.modes);
         *modes = Modes { wanted: mode, demoted: None };
-        self.apply(&modes);
+        self.apply(knobs.caching, &modes);
     }
 
     /// The cache is not to be trusted: nothing is answered from it until an administrator says so. Whether this is news.
     pub(crate) fn demote(&self, why: &str) -> bool {
+        let knobs = lock(&self.knobs);
         let mut modes = lock(&self.modes);
         let news = modes.demoted.is_none();
         modes.demoted.get_or_insert_with(|| why.to_owned());
-        self.apply(&modes);
+        self.apply(knobs.caching, &modes);
         news
     }
 
-    fn apply(&self, modes: &Modes) {
-        let caching = self.knobs().caching && modes.demoted.is_none();
+    fn apply(&self, caching: bool, modes: &Modes) {
+        let caching = caching && !self.bypassed() && modes.demoted.is_none();
         let mode = if caching { modes.wanted } else { Mode::Strict };
         if mode != self.cached.mode() {
             self.cached.set_mode(mode);
         }
+    }
+
+    /// Every decision reads its part's knobs behind the part's lock: when this returns, whatever is decided from then on reads these.
+    fn hand_out(&self, knobs: &Knobs) {
+        let knobs = match self.bypassed() {
+            true => Knobs { bypass: true, caching: false, ..*knobs },
+            false => *knobs,
+        };
+        self.parts.iter().for_each(|part| lock(part).knobs = knobs);
     }
 
     /// A decision reads what holds and counts what it did behind its part's lock: who has had every lock once knows that every later
@@ -303,10 +307,10 @@ impl Realm {
     }
 
     /// A later page may go where its cookie means the same.
-    fn movable(&self, meaning: Meaning) -> Meaning {
+    fn movable(&self, meaning: &Meaning) -> Meaning {
         match meaning.kind {
-            Kind::List { first } => Meaning { movable: first || self.pool.cookies.portable(), ..meaning },
-            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => meaning,
+            Kind::List { first } => Meaning { movable: first || self.pool.cookies.portable(), ..*meaning },
+            Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => *meaning,
         }
     }
 
@@ -341,8 +345,7 @@ impl Realm {
     }
 
     /// A call ended.
-    pub(crate) fn settle(&self, now: Instant, sent: Sent, end: End) {
-        let now = self.pool.time(now);
+    pub(crate) fn settle(&self, now: Time, sent: Sent, end: End) {
         let server = sent.ticket.route.to;
         let mut part = self.part(sent.meaning.place);
         let outcome = match end {
@@ -354,8 +357,7 @@ impl Realm {
         if sent.doubtful {
             part.ties.resolved(sent.meaning.object);
         }
-        let home = self.pool.servers.ring().home(sent.meaning.place);
-        part.learn(now, &sent.meaning, (server, home), end);
+        part.learn(now, &self.pool, &sent.meaning, server, end);
         drop(part);
         let executed = matches!(end, End::Answered { ok: true, .. });
         self.fence_too(now, &sent.also, server, executed);
@@ -381,15 +383,18 @@ impl Realm {
     }
 
     /// A call has a server but did not leave for it.
-    pub(crate) fn take_back(&self, now: Instant, sent: Sent) {
-        let now = self.pool.time(now);
+    pub(crate) fn take_back(&self, now: Time, sent: Sent) {
         self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 
     /// Takes over what the controller turned.
     pub(crate) fn publish(&self, controller: &Controller) {
-        *self.knobs.write().unwrap_or_else(PoisonError::into_inner) = controller.knobs();
-        self.apply(&lock(&self.modes));
+        let mut knobs = lock(&self.knobs);
+        if *knobs != controller.knobs() {
+            *knobs = controller.knobs();
+            self.hand_out(&knobs);
+        }
+        self.apply(knobs.caching, &lock(&self.modes));
     }
 
     /// What clients are told of the pool; none before the first server was admitted.
@@ -439,16 +444,16 @@ fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controll
 }
 
 impl Part {
-    fn new(now: Time, policy: Policy, staleness: Span, number: u64) -> Self {
+    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, number: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
         let router = Router::of_part(policy, number, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
         let (ties, names) = (Ties::default(), Generations::default());
-        Self { shard: Shard::new(now, router, cache, staleness), ties, names, routes }
+        Self { shard: Shard::new(now, router, cache, staleness), ties, knobs, names, routes }
     }
 
-    fn learn(&mut self, now: Time, meaning: &Meaning, (server, home): (ServerId, Option<ServerId>), end: End) {
+    fn learn(&mut self, now: Time, pool: &Pool, meaning: &Meaning, server: ServerId, end: End) {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
@@ -457,6 +462,7 @@ impl Part {
                 self.ties.committed(meaning.object, server);
             }
             (Kind::List { .. }, End::Answered { ok: true, .. }) => {
+                let home = pool.servers.ring().home(meaning.place);
                 self.ties.listed(meaning.tie, Some(server).filter(|_| Some(server) != home));
             }
             (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::List { .. } | Kind::Fsinfo, _) => {}

@@ -12,11 +12,11 @@ use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
 use slab::Slab;
-use std::time::Instant;
 
 /// What relaying a reply needs of the loop.
 pub(crate) struct Relay<'a> {
@@ -43,7 +43,7 @@ pub(crate) struct Waits {
 
 impl Relay<'_> {
     /// A server answered.
-    pub(crate) fn reply(&mut self, now: Instant, server: &str, flight: Flight, reply: &[u8]) {
+    pub(crate) fn reply(&mut self, now: Time, server: &str, flight: Flight, reply: &[u8]) {
         let Flight { waits, owner, realm, sent, since, claim, .. } = flight;
         let kind = sent.meaning.kind;
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -70,7 +70,7 @@ impl Relay<'_> {
         };
         let tally = &self.shared.tallies[self.number];
         tally.answered(waits.procedure, status.map(Nfsstat3));
-        tally.took(sent.meaning.op, now.saturating_duration_since(since));
+        tally.took(sent.meaning.op, now.since(since));
         export.settle(now, sent, end);
         let given = changed.as_deref().or(results);
         let (joined, told) = self.landed(now, realm, waits.procedure, claim, given);
@@ -87,7 +87,7 @@ impl Relay<'_> {
             Some(ours) => self.results(waits, ours),
             None => {
                 let asker = self.newest(&waits, results);
-                self.give(asker, waits.cost, &[&record::mark(reply.len()), &waits.xid.to_be_bytes(), &reply[4..]]);
+                self.give(asker, waits.cost, &record::head(reply.len(), waits.xid), &reply[4..]);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Relay<'_> {
     /// What a call held of the cache is given back. Who waited with it, and what they are told if that is not the same.
     pub(crate) fn landed(
         &self,
-        now: Instant,
+        now: Time,
         realm: usize,
         procedure: Procedure,
         claim: Option<Claim>,
@@ -104,10 +104,10 @@ impl Relay<'_> {
         let export = &self.shared.exports[realm];
         match claim {
             None => (Vec::new(), None),
-            Some(Claim::Reads(fetching)) => export.cached.landed(export.pool.time(now), *fetching, results),
+            Some(Claim::Reads(fetching)) => export.cached.landed(now, *fetching, results),
             Some(Claim::Changes(claims)) => {
                 let reply = results.map(|results| (procedure, results));
-                claim::changed(export.pool.time(now), self.shared, claims, Ended::Done, reply);
+                claim::changed(now, self.shared, claims, Ended::Done, reply);
                 (Vec::new(), None)
             }
         }
@@ -118,7 +118,9 @@ impl Relay<'_> {
         let asker = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
-        self.give(asker, waits.cost, &[&whole, &[], &[]]);
+        if let Some((head, body)) = whole.split_first_chunk() {
+            self.give(asker, waits.cost, head, body);
+        }
     }
 
     /// Who asked last; results that may be asked for again are kept.
@@ -216,20 +218,22 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, cost: usize, parts: &[&[u8]; 3]) {
+    fn give(&mut self, asker: Asker, cost: usize, head: &[u8; 8], body: &[u8]) {
         self.purse.earn(cost);
-        if asker.event_loop != self.number {
-            self.others[asker.event_loop].send(Mail::Answer(asker, parts.concat()));
+        if asker.event_loop as usize != self.number {
+            self.others[asker.event_loop as usize].send(Mail::Answer(asker, [&head[..], body].concat()));
             return;
         }
-        let Some(client) = self.clients.get_mut(asker.slot).filter(|client| client.origin.asker == asker) else {
+        let Some(client) = self.clients.get_mut(asker.slot as usize).filter(|client| client.origin.asker == asker)
+        else {
             return;
         };
         client.answered(cost);
-        client.connection.put(self.buffers, parts);
-        let size = parts.iter().map(|part| part.len()).sum();
-        self.shared.tallies[self.number].moved(Bytes::ToClients, size);
-        self.touched.push(asker.slot);
+        client.connection.put(self.buffers, head, body);
+        self.shared.tallies[self.number].moved(Bytes::ToClients, head.len() + body.len());
+        if self.touched.last() != Some(&(asker.slot as usize)) {
+            self.touched.push(asker.slot as usize);
+        }
     }
 }
 

@@ -19,12 +19,11 @@ use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::time::Span;
+use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::record;
 use mio::event::Event;
-use std::time::{Duration, Instant};
 
 /// A call that waits for a server that may serve it.
 pub(crate) struct Held {
@@ -45,7 +44,7 @@ pub(crate) struct Held {
 pub(crate) struct Errand {
     pub(crate) asker: Asker,
     pub(crate) forward: Forward,
-    since: Instant,
+    since: Time,
     wishes: Wishes,
     /// How many servers' answers to it were in doubt.
     tries: u8,
@@ -61,14 +60,14 @@ struct Wait {
 
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
-    now: Instant,
+    now: Time,
     shared: &Shared,
     links: &mut [Link],
     buffers: &mut Buffers,
-    (asker, forward, claim): (Asker, Forward, Option<Claim>),
+    (asker, forward, claim): (Asker, &Forward, Option<Claim>),
     record: &[u8],
 ) -> Option<Box<Held>> {
-    let errand = Errand { asker, forward, since: now, wishes: Wishes::default(), tries: 0 };
+    let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
     let held = |claim, unfound, bound| Held { errand, record: record.to_vec(), bound, doubtful: false, claim, unfound };
     let mut claim = match claim {
         Some(reads) => Some(reads),
@@ -80,29 +79,29 @@ pub(crate) fn begin(
     };
     let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
     if let Some(why) = why {
-        shared.tallies[asker.event_loop].held(why);
+        shared.tallies[asker.event_loop as usize].held(why);
     }
     Some(Box::new(held(claim, Vec::new(), bound)))
 }
 
 impl Errand {
     /// Marks what it changes.
-    pub(crate) fn prepare(&self, now: Instant, shared: &Shared, record: &[u8]) -> Prepared {
+    pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
         let Forward { realm, meaning, .. } = self.forward;
-        claim::prepare(shared.exports[realm].pool.time(now), shared, realm, meaning.op, record)
+        claim::prepare(now, shared, realm, meaning.op, record)
     }
 
     /// Routes a call and puts it on its link; the error says what it must wait for.
     fn send(
-        self,
-        now: Instant,
+        &self,
+        now: Time,
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
         (record, claim): (&[u8], &mut Option<Claim>),
     ) -> Result<(), Wait> {
-        let Self { asker, forward, since, wishes, tries } = self;
-        let Forward { xid, procedure, meaning, known, realm, owner, cost } = forward;
+        let Self { asker, ref forward, since, wishes, tries } = *self;
+        let Forward { xid, procedure, ref meaning, known, realm, owner, cost } = *forward;
         let export = &shared.exports[realm];
         let sent = export.send(now, meaning, wishes).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
@@ -115,7 +114,7 @@ impl Errand {
             return Err(Wait { bound: None, why: None });
         };
         let waits = Waits { asker, xid, procedure, known, cost };
-        shared.tallies[asker.event_loop].moved(Bytes::ToServers, record::MARK + record.len());
+        shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
             Flight {
                 waits,
@@ -137,7 +136,7 @@ impl Errand {
 }
 
 impl Loop {
-    pub(crate) fn link_ready(&mut self, now: Instant, index: usize, event: &Event) {
+    pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
         if !link.connected(now, &mut self.buffers) {
@@ -158,7 +157,7 @@ impl Loop {
     }
 
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
-    fn read_link(&mut self, now: Instant, index: usize, closed: bool) {
+    fn read_link(&mut self, now: Time, index: usize, closed: bool) {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
@@ -198,7 +197,7 @@ impl Loop {
     }
 
     /// A server does not know an object that others may know (nfs3.md, A4): one of them is asked before the client is told.
-    fn ask_another(&mut self, now: Instant, flight: Flight, record: Vec<u8>) {
+    fn ask_another(&mut self, now: Time, flight: Flight, record: Vec<u8>) {
         let (server, tries) = (flight.sent.ticket.route.to, flight.tries + 1);
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
@@ -208,7 +207,7 @@ impl Loop {
         self.held.push_back(Box::new(call));
     }
 
-    pub(crate) fn flush_links(&mut self, now: Instant) {
+    pub(crate) fn flush_links(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             let State::Up(connection) = &mut link.state else { continue };
@@ -221,7 +220,7 @@ impl Loop {
 
     /// A server's connection is gone: it leaves the feasible set at once, and what may move is sent elsewhere. What may not waits, and
     /// so does what else would change the same name.
-    fn lost(&mut self, now: Instant, index: usize) {
+    fn lost(&mut self, now: Time, index: usize) {
         let Link { pool, server, flights, restarted, .. } = &mut self.links[index];
         log::debug("no connection", &[("server", &self.shared.pools[*pool].server(*server).name)]);
         // Servers close connections that nobody uses: that says nothing, unless nobody answers when it is made again.
@@ -235,11 +234,11 @@ impl Loop {
                 self.shared.exports[flight.realm].doubt(&mut flight.sent);
             }
         }
-        self.move_away(now, index, Duration::ZERO);
+        self.move_away(now, index, Span::ZERO);
     }
 
     /// Looks after every link: reconnects, calls that wait for too long.
-    pub(crate) fn tend_links(&mut self, now: Instant) {
+    pub(crate) fn tend_links(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let Link { pool, server, .. } = self.links[index];
             let pool = &self.shared.pools[pool];
@@ -249,8 +248,8 @@ impl Loop {
             let open = there || matches!(health, Health::Up | Health::Probation | Health::Failing);
             // While nobody else could serve them, calls stay where they are: sent again and again they would only add to the trouble.
             let elsewhere = pool.some_open(server.index() + 1).is_some_and(|other| other != server);
-            let patience = if open || !elsewhere { duration(config.call_timeout) } else { MOVE_AFTER };
-            let give_up = duration(config.failover_after).mul_f64(GIVE_UP);
+            let patience = if open || !elsewhere { config.call_timeout } else { MOVE_AFTER };
+            let give_up = config.failover_after.scale(GIVE_UP);
             let closed_for = self.links[index].closed_for(now, !open);
             self.links[index].tend(now, self.poll.registry());
             if matches!(self.links[index].state, State::Up(_)) && !self.links[index].doubts.is_empty() {
@@ -269,10 +268,10 @@ impl Loop {
     }
 
     /// Calls that may move and have waited for so long go elsewhere.
-    fn move_away(&mut self, now: Instant, index: usize, waited: Duration) {
+    fn move_away(&mut self, now: Time, index: usize, waited: Span) {
         let movable = |flight: &Flight| {
             let may = flight.sent.meaning.movable || !flight.left;
-            may && now.saturating_duration_since(flight.sent_at) >= waited
+            may && now.since(flight.sent_at) >= waited
         };
         let chosen = self.links[index].chosen(movable);
         for xid in &chosen {
@@ -286,8 +285,8 @@ impl Loop {
     }
 
     /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
-    fn give_up(&mut self, now: Instant, index: usize, waited: Duration) {
-        let given_up = |flight: &Flight| now.saturating_duration_since(flight.since) >= waited;
+    fn give_up(&mut self, now: Time, index: usize, waited: Span) {
+        let given_up = |flight: &Flight| now.since(flight.since) >= waited;
         let server = self.links[index].server;
         for xid in self.links[index].chosen(given_up) {
             let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
@@ -312,7 +311,7 @@ impl Loop {
     }
 
     /// Asks another server whether a call was executed.
-    fn find_out(&mut self, now: Instant, call: Box<Held>, server: ServerId) {
+    fn find_out(&mut self, now: Time, call: Box<Held>, server: ServerId) {
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         // The server itself, if it alone is back.
         let Some(witness) = pool.some_open(server.index() + 1) else {
@@ -320,7 +319,7 @@ impl Loop {
             return;
         };
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
-        let (record, age) = (call.record.clone(), now.saturating_duration_since(since));
+        let (record, age) = (call.record.clone(), duration(now.since(since)));
         let doubt = Doubt { realm, witness, procedure, record, age };
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
@@ -332,7 +331,7 @@ impl Loop {
     }
 
     /// A server is back without its memory: it is asked itself what it has executed.
-    fn ask_back(&mut self, now: Instant, index: usize) {
+    fn ask_back(&mut self, now: Time, index: usize) {
         let link = &mut self.links[index];
         let witness = link.server;
         for xid in std::mem::take(&mut link.doubts) {
@@ -340,7 +339,7 @@ impl Loop {
                 continue;
             };
             let (realm, procedure) = (flight.realm, flight.waits.procedure);
-            let (record, age) = (record.to_vec(), now.saturating_duration_since(flight.since));
+            let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
             let about = About::Waiting { link: index, xid };
             let doubt = Doubt { realm, witness, procedure, record, age };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
@@ -351,7 +350,7 @@ impl Loop {
     }
 
     /// It was found out whether a server that is back has executed a call before.
-    pub(crate) fn remembered(&mut self, now: Instant, index: usize, xid: u32, verdict: Verdict) {
+    pub(crate) fn remembered(&mut self, now: Time, index: usize, xid: u32, verdict: Verdict) {
         let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
         flight.asked = false;
         match verdict {
@@ -360,7 +359,7 @@ impl Loop {
                 let Flight { waits, owner, realm, sent, claim, .. } = flight;
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
-                self.let_go(now, realm, claim, Ended::Unknown);
+                self.let_go(now, claim, Ended::Unknown);
                 self.relay().results(waits, &results);
             }
             Verdict::Send => self.links[index].send(xid, &mut self.buffers),
@@ -369,7 +368,7 @@ impl Loop {
     }
 
     /// It was found out whether a call was executed.
-    pub(crate) fn verified(&mut self, now: Instant, number: usize, verdict: Verdict) {
+    pub(crate) fn verified(&mut self, now: Time, number: usize, verdict: Verdict) {
         let Some(mut call) = self.doubted.try_remove(number) else { return };
         match verdict {
             Verdict::Answer(results) => {
@@ -396,7 +395,7 @@ impl Loop {
     }
 
     /// A call whose server gives no answer that could be relayed.
-    fn recalled(&self, now: Instant, flight: Flight, record: Vec<u8>, end: End) -> Held {
+    fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
         let Flight { waits, owner, realm, mut sent, since, left, tries, claim, .. } = flight;
         let Waits { asker, xid, procedure, known, cost } = waits;
         let meaning = sent.meaning;
@@ -405,14 +404,14 @@ impl Loop {
             true => self.shared.exports[realm].settle(now, sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
-        let claim = self.let_go(now, realm, claim, if left { Ended::Unknown } else { Ended::Done });
+        let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
         Held { errand, record, bound: None, doubtful, claim, unfound: Vec::new() }
     }
 
     /// Tries every call that is held once.
-    pub(crate) fn send_held(&mut self, now: Instant) {
+    pub(crate) fn send_held(&mut self, now: Time) {
         for _ in 0..self.held.len() {
             let Some(mut call) = self.held.pop_front() else { return };
             // A read that nobody waits for any more need not be asked.
@@ -451,7 +450,7 @@ impl Loop {
         later && !self.shared.exports[*realm].pool.cookies.portable()
     }
 
-    fn refuse(&mut self, now: Instant, call: Held, status: Nfsstat3) {
+    fn refuse(&mut self, now: Time, call: Held, status: Nfsstat3) {
         let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
         let mut results = Vec::new();
         Reply::failed(procedure, status).encode(&mut results);
@@ -463,13 +462,12 @@ impl Loop {
     }
 
     /// A server that is closed and was waited for long enough binds this call no longer.
-    fn forsake(&self, now: Instant, call: &mut Held) {
+    fn forsake(&self, now: Time, call: &mut Held) {
         let Some(server) = call.bound else { return };
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         let closed_for = self.links[pool.links_of(server).start].closed;
-        let waited =
-            closed_for.map_or(Duration::ZERO, |since| now.saturating_duration_since(since.max(call.errand.since)));
-        if !pool.open(server) && waited >= duration(pool.config.failover_after).mul_f64(GIVE_UP) {
+        let waited = closed_for.map_or(Span::ZERO, |since| now.since(since.max(call.errand.since)));
+        if !pool.open(server) && waited >= pool.config.failover_after.scale(GIVE_UP) {
             call.errand.wishes.forsaken = Some(server);
         }
     }
@@ -479,15 +477,15 @@ impl Loop {
 /// where what one server knows all know, and only for calls that may be sent again.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
     let Some([.., b0, b1, b2, b3]) = reply.first_chunk::<28>() else { return false };
-    let plain = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
     let doubtful = match Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])) {
         Nfsstat3::STALE | Nfsstat3::BADHANDLE => true,
         Nfsstat3::INVAL => flight.waits.procedure == Procedure::Getattr,
         _ => false,
     };
     let server = flight.sent.ticket.route.to;
-    plain
-        && doubtful
+    doubtful
+        && reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0]
+        && reply[12..24] == [0; 12]
         && flight.tries < TRIES
         && flight.sent.meaning.movable
         && pool.staleness() == Span::ZERO
@@ -497,8 +495,8 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
 /// Servers whose answer to one call may be doubted.
 const TRIES: u8 = 2;
 /// Calls that may move leave a server that is down after so long.
-const MOVE_AFTER: Duration = Duration::from_millis(20);
+const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.
-const REPEAT: Duration = Duration::from_secs(60);
+const REPEAT: Span = Span::from_secs(60);
 /// The part of `failover_after` that a call waits: the rest is for finding out, and for another server's answer.
 const GIVE_UP: f64 = 0.75;

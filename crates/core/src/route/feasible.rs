@@ -54,6 +54,7 @@ pub struct Feasible {
 
 impl Feasible {
     /// The feasible set, or why there is none: the driver then holds the call. `key` is what the ring places.
+    #[inline]
     pub fn of(servers: &Servers, target: &Target, key: Key) -> Result<Self, Exclusion> {
         let allowed = allowed(servers, target);
         let home = match allowed {
@@ -118,6 +119,7 @@ fn health_exclusion(servers: &Servers, server: ServerId) -> Option<Exclusion> {
 }
 
 /// The servers of the pool that placement allows; `None`: all of them. A table may name servers that the pool does not have.
+#[inline]
 fn allowed(servers: &Servers, target: &Target) -> Option<ServerSet> {
     let allowed = servers.placement.allowed(target.place, target.subtree)?;
     Some(allowed.and(&ServerSet::first(servers.len())))

@@ -48,11 +48,13 @@ impl Fences {
     }
 
     /// The server that must answer for a name: the one that changed it or its directory last, since an answer tells of both.
+    #[inline]
     pub fn find_named(&self, now: Time, name: Key, directory: Key) -> Option<ServerId> {
         let fences = [self.fence(now, name), self.fence(now, directory)];
         fences.into_iter().flatten().max_by_key(|(_, until)| *until).map(|(server, _)| server)
     }
 
+    #[inline]
     fn fence(&self, now: Time, object: Key) -> Option<(ServerId, Time)> {
         self.by_object.get(&object).filter(|(_, until)| now < *until).copied()
     }

@@ -36,6 +36,7 @@ impl State {
         Self { pins: Pins::new(keys), widths: Widths::new(keys) }
     }
 
+    #[inline]
     pub(crate) fn choose(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
         if scene.servers.shares_are_useless() {
             return scene.without_news(rng);
@@ -46,6 +47,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn read(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> (ServerId, Why) {
         let (home, work) = scene.home();
         if work < scene.knobs.gap_min() {
@@ -105,6 +107,7 @@ impl Scene<'_> {
         self.least_of(&self.feasible.set)
     }
 
+    #[inline]
     fn least_of(&self, set: &ServerSet) -> Load {
         set.iter().map(|server| self.servers.work(server)).min().unwrap_or(Load::ZERO)
     }
@@ -134,6 +137,7 @@ impl Scene<'_> {
 
     /// The gap that holds for this call: at least a share of what everyone has, so that long queues are not shuffled for nothing. With a
     /// gap of one, a home whose only call ahead is nearly done is not left.
+    #[inline]
     fn gap_now(&self, home: Load, least: Load) -> Load {
         let nearly_done =
             || self.knobs.patience.is_some_and(|age| self.servers.head_age(self.now, self.feasible.primary) >= age);

@@ -70,6 +70,7 @@ impl Router {
     }
 
     /// Chooses a server, or says why no server may serve the call now.
+    #[inline]
     pub fn choose(&mut self, now: Time, servers: &Servers, knobs: &Knobs, target: &Target) -> Result<Route, Exclusion> {
         let policy = self.in_force(knobs);
         let feasible = Feasible::of(servers, target, key(policy, target))?;

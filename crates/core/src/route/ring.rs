@@ -72,6 +72,7 @@ impl Ring {
     }
 
     /// The key's home; `None` on an empty ring.
+    #[inline]
     pub fn home(&self, key: Key) -> Option<ServerId> {
         self.points.get(self.position(mix(key.0))).or(self.points.first()).map(|point| point.server)
     }

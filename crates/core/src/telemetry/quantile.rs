@@ -48,6 +48,7 @@ impl Histogram {
         None
     }
 
+    #[inline]
     fn count(&mut self, bucket: usize) {
         self.counts[bucket] = self.counts[bucket].saturating_add(1);
         self.used = self.used.and(Used { start: bucket, end: bucket + 1 });
@@ -108,6 +109,7 @@ pub struct Window {
 
 impl Window {
     /// Counts a span in the current slot.
+    #[inline]
     pub fn record(&mut self, span: Span) {
         let bucket = bucket_of(span);
         self.slots[self.at].count(bucket);
@@ -136,6 +138,7 @@ impl Window {
 /// Slots of a window.
 pub const SLOTS: usize = 4;
 
+#[inline]
 fn bucket_of(span: Span) -> usize {
     let nanos = span.as_nanos().max(1 << FLOOR_BITS);
     let octave = nanos.ilog2();
