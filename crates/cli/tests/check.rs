@@ -101,7 +101,7 @@ midas: FILE has 2 errors
 /// The document shows this line too.
 #[test]
 fn a_mode_that_others_writers_would_break_is_refused() {
-    let file = File::new("mode", &example().replace("mode = \"strict\"", "mode = \"lease\""));
+    let file = File::new(&example().replace("mode = \"strict\"", "mode = \"lease\""));
     let output = file.check("");
     assert_eq!(output.status.code(), Some(1));
     let said = file.shown(&output.stderr);
