@@ -88,6 +88,7 @@ impl Frontier {
                 next.push(State { done: state.done & !bit, free: state.free & !bit, ..*state });
             }
             if state.done & bit == 0 && !self.explore(*state, place, step, &mut next) {
+                self.pending[place] = None;
                 self.reset();
                 return Verdict::TooMany;
             }
@@ -333,7 +334,7 @@ mod tests {
         let places: Vec<usize> = (0..40).map(|value| frontier.begin(add(value), false).unwrap().unwrap()).collect();
         assert_eq!(frontier.end(places[0]), Verdict::TooMany);
         assert_eq!(frontier.begin(Step::read(Need::Is(3)), false), Ok(None), "nobody knows what it holds");
-        places.iter().for_each(|place| assert_eq!(frontier.end(*place), Verdict::Fine));
+        assert!(places[1..].iter().all(|place| frontier.end(*place) == Verdict::Fine));
         for (value, want) in [(3, Verdict::Fine), (4, Verdict::Impossible), (5, Verdict::Fine)] {
             let place = frontier.begin(Step::read(Need::Is(value)), false).unwrap().unwrap();
             assert_eq!(frontier.end(place), want, "whoever looks first says what it is");

@@ -16,7 +16,7 @@ mod staleness;
 mod step;
 
 pub use check::{Checker, check};
-pub use file::{BadHistory, Blocks, Writer};
+pub use file::{BadHistory, Blocks, Scribe, Writer};
 pub use record::{ABSENT, Attributes, Kind, Name, Place, Record, SILENT, status};
 pub use report::{Count, Report, Violation};
 
