@@ -3,7 +3,7 @@
 use crate::Mode;
 use crate::file::{BadHistory, Blocks};
 use crate::frontier::{Frontier, Verdict};
-use crate::meaning::{Key, meaning};
+use crate::meaning::{Key, Sure, meaning};
 use crate::record::{ABSENT, Kind, Name, Record};
 use crate::report::{Count, Report, Violation};
 use crate::staleness::Staleness;
@@ -87,8 +87,8 @@ impl Checker {
         let unknown = record_is_lost(&record);
         let record = Rc::new(record);
         let mut open = Vec::new();
-        for (key, step) in self.steps(&record) {
-            self.begin(key, step, unknown, &record, &mut open);
+        for (key, step, sure) in self.steps(&record) {
+            self.begin((key, step, sure), unknown, &record, &mut open);
         }
         if unknown {
             self.cut |= record.kind == Kind::CreateOver;
@@ -123,11 +123,11 @@ impl Checker {
     }
 
     /// What a call means, with the names that a whole listing does not show.
-    fn steps(&mut self, record: &Record) -> Vec<(Key, Step)> {
+    fn steps(&mut self, record: &Record) -> Vec<(Key, Step, Sure)> {
         let mut steps = Vec::new();
-        meaning(record, |key, step| steps.push((key, step)));
-        steps.retain(|(key, step)| self.registers.keeps(*key, *step) && self.is_checked(*key));
-        for (key, _) in &steps {
+        meaning(record, |key, step, sure| steps.push((key, step, sure)));
+        steps.retain(|(key, step, _)| self.registers.keeps(*key, *step) && self.is_checked(*key));
+        for (key, _, _) in &steps {
             if let Key::Name(dir, name) = key {
                 self.names.entry(*dir).or_default().insert(*name);
             }
@@ -136,12 +136,13 @@ impl Checker {
             let shown: BTreeSet<Name> = record.names.iter().map(|(name, _)| *name).collect();
             let known = self.names.get(&at.dir).into_iter().flatten();
             let missing = known.filter(|name| !shown.contains(name));
-            steps.extend(missing.map(|name| (Key::Name(at.dir, *name), Step::read(Need::Is(ABSENT)))));
+            let absent = Step::read(Need::Is(ABSENT));
+            steps.extend(missing.map(|name| (Key::Name(at.dir, *name), absent, Sure::Yes)));
         }
         if self.cut {
             let perhaps = |step: &Step| *step == Step::read(Need::Is(0));
-            let cut = steps.iter_mut().filter(|(key, step)| matches!(key, Key::Size(_)) && perhaps(step));
-            cut.for_each(|(_, step)| *step = Step::write(Then::Set(0)));
+            let cut = steps.iter_mut().filter(|(key, step, _)| matches!(key, Key::Size(_)) && perhaps(step));
+            cut.for_each(|(_, step, _)| *step = Step::write(Then::Set(0)));
         }
         steps
     }
@@ -151,18 +152,27 @@ impl Checker {
         !matches!((self.mode, key), (Mode::Bounded(_), Key::Links(_)))
     }
 
-    fn begin(&mut self, key: Key, step: Step, lost: bool, record: &Rc<Record>, open: &mut Vec<(Key, Step, usize)>) {
+    fn begin(
+        &mut self,
+        (key, step, sure): (Key, Step, Sure),
+        lost: bool,
+        record: &Rc<Record>,
+        open: &mut Vec<(Key, Step, usize)>,
+    ) {
         self.report.steps += 1;
         let register = self.registers.of(key, self.mode);
         match &mut register.state {
-            State::Exact(frontier) => match frontier.begin(step, lost) {
+            State::Exact(frontier) => match frontier.begin(step, lost || sure == Sure::Perhaps) {
                 Ok(None) => {}
-                Ok(Some(place)) => open.push((key, step, place)),
+                Ok(Some(place)) if !lost => open.push((key, step, place)),
+                Ok(Some(_)) => {}
                 Err(_) => self.report.undecided += 1,
             },
             State::Bounded(staleness) => {
                 staleness.begin(step);
-                open.push((key, step, 0));
+                if !lost && sure == Sure::Yes {
+                    open.push((key, step, 0));
+                }
             }
         }
         if !step.is_read() {

@@ -7,6 +7,7 @@
 //! marked `free`. So the frontier stays as small as the number of changes under way, and the work near-linear.
 
 use crate::step::{Step, Value};
+use std::collections::HashSet;
 
 /// One register and the calls under way on it.
 #[derive(Clone, Debug)]
@@ -20,12 +21,12 @@ pub(crate) struct Frontier {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     step: Step,
-    /// Never ends: it may have an effect at any time, or none.
-    endless: bool,
+    /// It may have an effect until it ends, or none; some never end.
+    optional: bool,
 }
 
 /// One possibility. Bits are places in `pending`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct State {
     value: Value,
     /// Calls under way that have had their effect.
@@ -50,14 +51,19 @@ impl Frontier {
     }
 
     /// A call begins: its place, or none if nothing about it is open any more.
-    pub(crate) fn begin(&mut self, step: Step, endless: bool) -> Result<Option<usize>, Verdict> {
-        let sees = |state: &State| state.value.is_some_and(|value| step.need.admits(value));
+    pub(crate) fn begin(&mut self, step: Step, optional: bool) -> Result<Option<usize>, Verdict> {
+        let sees = |state: &State| step.need.sees(state.value);
         if step.is_read() && (self.doubted != 0 || self.states.iter().all(sees)) {
             return Ok(None);
         }
         let place = match self.pending.iter().position(Option::is_none) {
             Some(place) => place,
             None if self.pending.len() == PENDING => {
+                // Those that never end would fill it for ever.
+                self.pending
+                    .iter_mut()
+                    .filter(|call| call.is_some_and(|call| call.optional))
+                    .for_each(|call| *call = None);
                 self.reset();
                 return Err(Verdict::TooMany);
             }
@@ -66,7 +72,7 @@ impl Frontier {
                 self.pending.len() - 1
             }
         };
-        self.pending[place] = Some(Pending { step, endless });
+        self.pending[place] = Some(Pending { step, optional });
         if step.is_read() {
             self.states.iter_mut().filter(|state| sees(state)).for_each(|state| state.done |= 1 << place);
         }
@@ -75,7 +81,9 @@ impl Frontier {
 
     /// A call ends.
     pub(crate) fn end(&mut self, place: usize) -> Verdict {
-        let Some(Pending { step, .. }) = self.pending.get(place).copied().flatten() else { return Verdict::Fine };
+        let Some(Pending { step, optional }) = self.pending.get(place).copied().flatten() else {
+            return Verdict::Fine;
+        };
         let bit = 1 << place;
         if self.doubted != 0 {
             self.pending[place] = None;
@@ -84,7 +92,7 @@ impl Frontier {
         }
         let mut next = Vec::with_capacity(self.states.len());
         for state in &self.states {
-            if (state.done | state.free) & bit != 0 {
+            if optional || (state.done | state.free) & bit != 0 {
                 next.push(State { done: state.done & !bit, free: state.free & !bit, ..*state });
             }
             if state.done & bit == 0 && !self.explore(*state, place, step, &mut next) {
@@ -106,14 +114,14 @@ impl Frontier {
     /// Every way in which the call at `place` can have its effect now, after any of those under way; false: too many.
     fn explore(&self, from: State, place: usize, step: Step, found: &mut Vec<State>) -> bool {
         let bit = 1 << place;
-        let mut seen = vec![from];
+        let mut seen: HashSet<State, foldhash::fast::FixedState> = [from].into_iter().collect();
         // The second: the last step was one that could have hidden, and nobody has seen it.
         let mut open = vec![(from, false)];
         while let Some((state, unseen)) = open.pop() {
             if let Some((after, _)) = (!(unseen && step.is_blind())).then(|| self.apply(state, place, step)).flatten() {
                 found.push(State { done: after.done & !bit, free: after.free & !bit, ..after });
                 // Other effects can follow later as well; what an unknown value turns out to be is a decision.
-                if step.is_read() && state.value.is_some() {
+                if step.is_read() && state.value.is_known() {
                     continue;
                 }
             }
@@ -121,14 +129,13 @@ impl Frontier {
                 let Some(Pending { step: between, .. }) = *pending else { continue };
                 let skipped = other == place
                     || state.done & 1 << other != 0
-                    || between.is_read() && state.value.is_some()
+                    || between.is_read() && state.value.is_known()
                     || unseen && between.is_blind();
                 if skipped {
                     continue;
                 }
                 let Some((after, noticed)) = self.apply(state, other, between) else { continue };
-                if !seen.contains(&after) {
-                    seen.push(after);
+                if seen.insert(after) {
                     open.push((after, between.can_hide() && !noticed));
                 }
             }
@@ -147,7 +154,7 @@ impl Frontier {
             let Some(pending) = pending else { continue };
             let bit = 1_u64 << other;
             if done & bit == 0 && pending.step.is_read() {
-                done |= if value.is_some_and(|value| pending.step.need.admits(value)) { bit } else { 0 };
+                done |= if pending.step.need.sees(value) { bit } else { 0 };
             } else if done & bit == 0 && step.is_blind() && pending.step.can_hide() {
                 free |= bit;
             }
@@ -161,32 +168,32 @@ impl Frontier {
         self.states.sort_unstable();
         self.states.dedup();
         if self.states.len() > 1 && self.states.len() <= COMPARED {
-            let endless =
-                self.pending.iter().enumerate().filter(|(_, pending)| pending.is_some_and(|call| call.endless));
-            let endless = endless.fold(0, |bits, (place, _)| bits | 1_u64 << place);
+            let optional =
+                self.pending.iter().enumerate().filter(|(_, pending)| pending.is_some_and(|call| call.optional));
+            let optional = optional.fold(0, |bits, (place, _)| bits | 1_u64 << place);
             let states = std::mem::take(&mut self.states);
-            let covered = |state: &&State| states.iter().any(|other| other != *state && other.covers(state, endless));
+            let covered = |state: &&State| states.iter().any(|other| other != *state && other.covers(state, optional));
             self.states = states.iter().filter(|state| !covered(state)).copied().collect();
         }
     }
 
     /// After a violation: the register may hold anything, and what is under way may or may not have had its effect.
     fn reset(&mut self) {
-        let ending = |pending: &Option<Pending>| pending.is_some_and(|call| !call.endless);
+        let ending = |pending: &Option<Pending>| pending.is_some_and(|call| !call.optional);
         let places = self.pending.iter().enumerate().filter(|(_, pending)| ending(pending));
         self.doubt(places.fold(0, |bits, (place, _)| bits | 1 << place));
     }
 
     fn doubt(&mut self, calls: u64) {
         self.doubted = calls;
-        self.states = vec![State { value: None, done: calls, free: 0 }];
+        self.states = vec![State { value: Value::Unknown, done: calls, free: 0 }];
     }
 }
 
 impl State {
     /// Whatever can follow on `other` can follow on this too. Of two that cover each other they are equal, and one is gone.
-    fn covers(&self, other: &Self, endless: u64) -> bool {
-        let optional = self.free | endless;
+    fn covers(&self, other: &Self, optional: u64) -> bool {
+        let optional = self.free | optional;
         self.value == other.value
             && self.done & !other.done == 0
             && other.done & !self.done & !optional == 0
@@ -197,7 +204,7 @@ impl State {
 /// Calls under way on one register.
 const PENDING: usize = 64;
 /// Possibilities that are looked at before the register is given up.
-const STATES: usize = 1 << 12;
+const STATES: usize = 1 << 15;
 /// Frontiers up to this size are freed of what is covered.
 const COMPARED: usize = 256;
 
@@ -212,6 +219,8 @@ mod tests {
     struct Call {
         start: u64,
         end: Option<u64>,
+        /// It need not have happened, though it ended.
+        optional: bool,
         step: Step,
     }
 
@@ -220,10 +229,12 @@ mod tests {
         let (mut right, mut wrong) = (0, 0);
         for seed in 0..40_000 {
             let mut rng = Rng::new(seed);
-            let (first, calls) = (rng.chance(0.7).then_some(0), history(&mut rng));
+            let first = if rng.chance(0.7) { Value::Is(0) } else { Value::Unknown };
+            let calls = history(&mut rng);
             let want = search(first, &calls, &mut vec![false; calls.len()]);
             // Of a value that nobody knows only what it is is remembered, not what it is not: nothing is flagged that is right.
-            let known = first.is_some() && calls.iter().all(|call| call.step.then != Then::Forget);
+            let leaves_known = |call: &Call| !matches!(call.step.then, Then::Forget(_) | Then::Fill(_));
+            let known = first.is_known() && calls.iter().all(leaves_known);
             let got = stream(first, &calls);
             assert!(got == want || !known && got, "seed {seed}: {got}, first {first:?}, {calls:#?}");
             if want { right += 1 } else { wrong += 1 }
@@ -239,7 +250,8 @@ mod tests {
                 let start = rng.below(span) as u64;
                 let step = Step { need: need(rng), then: then(rng) };
                 let lost = !step.is_read() && rng.chance(0.1);
-                Call { start, end: (!lost).then(|| start + rng.below(8) as u64), step }
+                let optional = lost || !step.is_read() && rng.chance(0.1);
+                Call { start, end: (!lost).then(|| start + rng.below(8) as u64), optional, step }
             })
             .collect()
     }
@@ -248,9 +260,8 @@ mod tests {
         let value = |rng: &mut Rng| rng.below(4) as u64;
         match rng.below(8) {
             0 => Need::Not(value(rng)),
-            1 => Need::Either(value(rng), value(rng)),
-            2 => Need::Bits(2, rng.below(2) as u64 * 2),
-            3..6 => Need::Is(value(rng)),
+            1 => Need::Bits(2, rng.below(2) as u64 * 2),
+            2..6 => Need::Is(value(rng)),
             _ => Need::Any,
         }
     }
@@ -259,15 +270,16 @@ mod tests {
         match rng.below(10) {
             0 => Then::Add(1),
             1 => Then::Max(rng.below(4) as u64),
-            2 => Then::Forget,
-            3..6 => Then::Set(rng.below(4) as u64),
+            2 => Then::Forget(0),
+            3 => Then::Fill(0),
+            4..7 => Then::Set(rng.below(4) as u64),
             _ => Then::Keep,
         }
     }
 
     /// Every order, without any of the frontier's ideas: a call may come next if no other one that is left ended before it began.
     fn search(value: Value, calls: &[Call], taken: &mut Vec<bool>) -> bool {
-        if calls.iter().zip(&*taken).all(|(call, taken)| *taken || call.end.is_none()) {
+        if calls.iter().zip(&*taken).all(|(call, taken)| *taken || call.optional) {
             return true;
         }
         let ends = calls.iter().zip(&*taken).filter(|(_, taken)| !**taken).filter_map(|(call, _)| call.end);
@@ -276,10 +288,22 @@ mod tests {
             if taken[next] || calls[next].start > until {
                 continue;
             }
+            if calls[next].optional {
+                taken[next] = true;
+                let found = search(value, calls, taken);
+                taken[next] = false;
+                if found {
+                    return true;
+                }
+            }
             // What is unknown is found out by guessing.
-            let guesses = if value.is_none() { vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10] } else { vec![0] };
+            let guesses: Vec<Value> = match value {
+                Value::Is(_) => vec![value],
+                Value::Something => (1..=10).map(Value::Is).collect(),
+                Value::Unknown => (0..=10).map(Value::Is).collect(),
+            };
             for guess in guesses {
-                if let Some(after) = calls[next].step.apply(value.or(Some(guess))) {
+                if let Some(after) = calls[next].step.apply(guess) {
                     taken[next] = true;
                     let found = search(after, calls, taken);
                     taken[next] = false;
@@ -303,7 +327,7 @@ mod tests {
         let (mut frontier, mut places) = (Frontier::new(first), vec![None; calls.len()]);
         events.iter().all(|(_, ends, number)| match (ends, places[*number]) {
             (false, _) => {
-                places[*number] = frontier.begin(calls[*number].step, calls[*number].end.is_none()).unwrap();
+                places[*number] = frontier.begin(calls[*number].step, calls[*number].optional).unwrap();
                 true
             }
             (true, Some(place)) => frontier.end(place) == Verdict::Fine,
@@ -313,7 +337,7 @@ mod tests {
 
     #[test]
     fn many_blind_writes_at_once_are_few_possibilities() {
-        let mut frontier = Frontier::new(Some(0));
+        let mut frontier = Frontier::new(Value::Is(0));
         let write = |value| Step::write(Then::Set(value));
         let places: Vec<usize> = (1..=40).map(|value| frontier.begin(write(value), false).unwrap().unwrap()).collect();
         for place in places {
@@ -329,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_register_with_too_many_orders_is_given_up_and_goes_on() {
-        let mut frontier = Frontier::new(Some(0));
+        let mut frontier = Frontier::new(Value::Is(0));
         let add = |value| Step::write(Then::Add(1_i64 << value));
         let places: Vec<usize> = (0..40).map(|value| frontier.begin(add(value), false).unwrap().unwrap()).collect();
         assert_eq!(frontier.end(places[0]), Verdict::TooMany);

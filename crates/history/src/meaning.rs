@@ -1,7 +1,7 @@
 //! The model: what a call means to which registers. `docs/consistency.md` says the same in words.
 
 use crate::record::{ABSENT, Attributes, Kind, Name, Place, Record, short, status};
-use crate::step::{Need, Step, Then};
+use crate::step::{Need, Step, Then, Value};
 use std::fmt;
 
 /// A register.
@@ -18,14 +18,24 @@ pub(crate) enum Key {
     Text(u64),
 }
 
+/// Whether a change of a call that was done surely hit this register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sure {
+    Yes,
+    Perhaps,
+}
+
 /// Hands every register that a call touches, with what it means there, to `each`. Listings leave out the names that they do not
 /// show: the checker knows which there are.
-pub(crate) fn meaning(record: &Record, mut each: impl FnMut(Key, Step)) {
+pub(crate) fn meaning(record: &Record, mut each: impl FnMut(Key, Step, Sure)) {
     if record.is_unknown() {
         if record.kind.changes() {
             effects(record, ABSENT, &mut each);
         }
         return;
+    }
+    if record.is_vanished() {
+        return effects(record, ABSENT, &mut |key, step, _| each(key, step, Sure::Perhaps));
     }
     match record.status {
         status::OK if record.kind.changes() => effects(record, record.found, &mut each),
@@ -36,48 +46,48 @@ pub(crate) fn meaning(record: &Record, mut each: impl FnMut(Key, Step)) {
 }
 
 /// What a change leaves. `made` is what it made, where that is known.
-fn effects(record: &Record, made: u64, each: &mut impl FnMut(Key, Step)) {
+fn effects(record: &Record, made: u64, each: &mut impl FnMut(Key, Step, Sure)) {
     let Record { object, victim, value, .. } = *record;
-    let known = |object: u64| if object == ABSENT { Then::Forget } else { Then::Set(object) };
+    let known = |object: u64| if object == ABSENT { Then::Forget(ABSENT) } else { Then::Set(object) };
     let taken = Step { need: Need::Not(ABSENT), then: Then::Set(ABSENT) };
-    let new = |then| Step { need: Need::Is(ABSENT), then };
+    // Servers make a name, then look it up: what they found is another observation (below).
+    let new = Step { need: Need::Is(ABSENT), then: Then::Forget(made) };
     match record.kind {
         Kind::SetSize => {
-            each(Key::Size(object), Step::write(Then::Set(value)));
-            each(Key::Mtime(object), Step::write(Then::Forget));
+            each(Key::Size(object), Step::write(Then::Set(value)), Sure::Yes);
+            each(Key::Mtime(object), Step::write(Then::Set(SERVER)), Sure::Yes);
         }
-        Kind::SetTime => each(Key::Mtime(object), Step::write(Then::Set(value))),
-        Kind::SetMode => each(Key::Mode(object), Step::write(Then::Set(value))),
+        Kind::SetTime => each(Key::Mtime(object), Step::write(Then::Set(value)), Sure::Yes),
+        Kind::SetMode => each(Key::Mode(object), Step::write(Then::Set(value)), Sure::Yes),
         Kind::Write => {
-            each(Key::Size(object), Step::write(Then::Max(value)));
-            each(Key::Mtime(object), Step::write(Then::Forget));
+            each(Key::Size(object), Step::write(Then::Max(value)), Sure::Yes);
+            each(Key::Mtime(object), Step::write(Then::Set(SERVER)), Sure::Yes);
         }
         Kind::CreateNew => {
-            name(record.at, new(known(made)), each);
-            if made != ABSENT {
-                each(Key::Size(made), Step::write(Then::Set(0)));
-            }
+            name(record.at, new, each);
             if record.at.and_then(|at| at.name).is_some_and(|name| name.letter == Name::STAYS) {
-                each(Key::Links(made), Step::write(Then::Set(1)));
+                each(Key::Links(made), Step::write(Then::Set(1)), Sure::Yes);
             }
         }
-        // Not answered: whose size it cut is not known, which `Checker` remembers.
-        Kind::CreateOver if made == ABSENT => name(record.at, new(Then::Forget), each),
         Kind::CreateOver => {
-            name(record.at, Step { need: Need::Either(ABSENT, made), then: Then::Set(made) }, each);
-            each(Key::Size(made), Step::write(Then::Set(0)));
-            each(Key::Mtime(made), Step::write(Then::Forget));
-        }
-        Kind::Mkdir => name(record.at, new(known(made)), each),
-        Kind::Symlink => {
-            name(record.at, new(known(made)), each);
+            name(record.at, Step::write(Then::Fill(made)), each);
             if made != ABSENT {
-                each(Key::Text(made), Step::write(Then::Set(value)));
+                // What was cut may not be what was found; a size of 0 is as if it were.
+                let empty = record.seen.iter().any(|seen| seen.object == made && seen.size == 0);
+                each(Key::Size(made), Step::write(Then::Set(0)), if empty { Sure::Yes } else { Sure::Perhaps });
+                each(Key::Mtime(made), Step::write(Then::Set(SERVER)), if empty { Sure::Yes } else { Sure::Perhaps });
+            }
+        }
+        Kind::Mkdir => name(record.at, new, each),
+        Kind::Symlink => {
+            name(record.at, new, each);
+            if made != ABSENT {
+                each(Key::Text(made), Step::write(Then::Set(value)), Sure::Yes);
             }
         }
         Kind::Link => {
-            name(record.at, new(known(object)), each);
-            each(Key::Links(object), Step::write(Then::Add(1)));
+            name(record.at, Step { need: Need::Is(ABSENT), then: known(object) }, each);
+            each(Key::Links(object), Step::write(Then::Add(1)), Sure::Yes);
         }
         Kind::Remove | Kind::Rmdir => name(record.at, taken, each),
         Kind::Rename => {
@@ -87,12 +97,12 @@ fn effects(record: &Record, made: u64, each: &mut impl FnMut(Key, Step)) {
         Kind::Getattr | Kind::Access | Kind::Readlink | Kind::Lookup | Kind::Readdir | Kind::Readdirplus => {}
     }
     if victim != ABSENT {
-        each(Key::Links(victim), Step::write(Then::Add(-1)));
+        each(Key::Links(victim), Step::write(Then::Add(-1)), Sure::Yes);
     }
 }
 
 /// What an answer says that refuses: the name was there, or was not.
-fn refusal(record: &Record, each: &mut impl FnMut(Key, Step)) {
+fn refusal(record: &Record, each: &mut impl FnMut(Key, Step, Sure)) {
     match (record.kind, record.status) {
         (Kind::Lookup | Kind::Remove | Kind::Rmdir | Kind::Rename, status::NOENT) => {
             name(record.at, Step::read(Need::Is(ABSENT)), each);
@@ -100,49 +110,60 @@ fn refusal(record: &Record, each: &mut impl FnMut(Key, Step)) {
         (Kind::CreateNew | Kind::Mkdir | Kind::Symlink | Kind::Link, status::EXIST) => {
             name(record.at, Step::read(Need::Not(ABSENT)), each);
         }
-        (_, status::STALE) if record.object != ABSENT => each(Key::Links(record.object), Step::read(Need::Is(0))),
+        (_, status::STALE) if record.object != ABSENT => {
+            each(Key::Links(record.object), Step::read(Need::Is(0)), Sure::Yes)
+        }
         _ => {}
     }
 }
 
 /// What a reply shows, whatever else it is. Attributes in the reply to a change are looked at by the server after it: another
 /// read in the time of the call.
-fn observations(record: &Record, each: &mut impl FnMut(Key, Step)) {
+fn observations(record: &Record, each: &mut impl FnMut(Key, Step, Sure)) {
     let is = |value: u64| Step::read(Need::Is(value));
     match (record.kind, record.status) {
-        (Kind::Lookup, status::OK) => name(record.at, is(record.found), each),
-        (Kind::Readlink, status::OK) => each(Key::Text(record.object), is(record.result)),
+        (Kind::Lookup | Kind::CreateNew | Kind::CreateOver | Kind::Mkdir | Kind::Symlink, status::OK)
+            if record.found != ABSENT =>
+        {
+            name(record.at, is(record.found), each);
+        }
+        (Kind::Readlink, status::OK) => each(Key::Text(record.object), is(record.result), Sure::Yes),
         (Kind::Access, status::OK) => {
             let may = u64::from(record.result & MODIFY != 0) * OTHERS_WRITE;
-            each(Key::Mode(record.object), Step::read(Need::Bits(OTHERS_WRITE, may)));
+            each(Key::Mode(record.object), Step::read(Need::Bits(OTHERS_WRITE, may)), Sure::Yes);
         }
         _ => {}
     }
     for Attributes { object, size, mtime, nlink, mode, .. } in record.seen.iter().filter(|seen| seen.ftype == REGULAR) {
-        each(Key::Size(*object), is(*size));
-        each(Key::Mtime(*object), is(*mtime));
-        each(Key::Mode(*object), is((*mode).into()));
-        each(Key::Links(*object), is((*nlink).into()));
+        each(Key::Size(*object), is(*size), Sure::Yes);
+        each(Key::Mtime(*object), is(version(*mtime)), Sure::Yes);
+        each(Key::Mode(*object), is((*mode).into()), Sure::Yes);
+        each(Key::Links(*object), is((*nlink).into()), Sure::Yes);
     }
     let Some(Place { dir, .. }) = record.at else { return };
     for (listed, object) in &record.names {
         let need = if *object == ABSENT { Need::Not(ABSENT) } else { Need::Is(*object) };
-        each(Key::Name(dir, *listed), Step::read(need));
+        each(Key::Name(dir, *listed), Step::read(need), Sure::Yes);
     }
 }
 
-fn name(place: Option<Place>, step: Step, each: &mut impl FnMut(Key, Step)) {
+/// Times that servers chose are all alike: they may set one more than once in a call, and ctime has their order.
+fn version(mtime: u64) -> u64 {
+    if VERSIONS.contains(&mtime) { mtime } else { SERVER }
+}
+
+fn name(place: Option<Place>, step: Step, each: &mut impl FnMut(Key, Step, Sure)) {
     if let Some(Place { dir, name: Some(name) }) = place {
-        each(Key::Name(dir, name), step);
+        each(Key::Name(dir, name), step, Sure::Yes);
     }
 }
 
 impl Key {
     /// What it holds before anyone wrote it: the run's directories are made empty.
-    pub(crate) fn initial(self) -> Option<u64> {
+    pub(crate) fn initial(self) -> Value {
         match self {
-            Self::Name(..) => Some(ABSENT),
-            Self::Size(_) | Self::Mtime(_) | Self::Mode(_) | Self::Links(_) | Self::Text(_) => None,
+            Self::Name(..) => Value::Is(ABSENT),
+            Self::Size(_) | Self::Mtime(_) | Self::Mode(_) | Self::Links(_) | Self::Text(_) => Value::Unknown,
         }
     }
 
@@ -152,12 +173,10 @@ impl Key {
         match (self, need) {
             (Self::Name(..), Need::Is(value)) => format!("led to {}", object(value)),
             (Self::Name(..), Need::Not(_)) => "was there".to_owned(),
-            (Self::Name(..), Need::Either(_, value)) => format!("led to nothing or to {}", object(value)),
             (_, Need::Is(value)) => format!("was {value}"),
             (_, Need::Bits(mask, value)) => format!("had bits {value:o} of {mask:o}"),
             (_, Need::Any) => "could be changed".to_owned(),
             (_, Need::Not(value)) => format!("was not {value}"),
-            (_, Need::Either(one, other)) => format!("was {one} or {other}"),
         }
     }
 }
@@ -175,6 +194,10 @@ impl fmt::Display for Key {
     }
 }
 
+/// A modification time that the server chose.
+const SERVER: u64 = 0;
+/// Those that callers choose, in nanoseconds: 2001 to 2010.
+const VERSIONS: std::ops::Range<u64> = 1_000_000_000_000_000_000..1_268_000_000_000_000_000;
 /// ftype3 of files: of other objects only the times are compared.
 const REGULAR: u32 = 1;
 /// ACCESS3_MODIFY, and the bit of the mode that gives it to a stranger.

@@ -85,6 +85,11 @@ kinds! {
 }
 
 impl Kind {
+    /// Whether it makes an object, whose handle the reply gives.
+    fn makes(self) -> bool {
+        [Self::CreateNew, Self::CreateOver, Self::Mkdir, Self::Symlink].contains(&self)
+    }
+
     /// Whether it changes something.
     pub fn changes(self) -> bool {
         self >= Self::SetSize
@@ -216,9 +221,14 @@ impl Record {
         }
     }
 
-    /// Whether nobody knows if it was executed: it was not answered, or with an error that does not say so.
+    /// Whether nobody knows if and when it was executed: it was not answered, or with an error that does not say so.
     pub fn is_unknown(&self) -> bool {
         self.status != status::OK && !status::REFUSALS.contains(&self.status)
+    }
+
+    /// Servers make a name and then look it up: that nothing was found is no proof that nothing was made, in the time of the call.
+    pub fn is_vanished(&self) -> bool {
+        matches!(self.status, status::NOENT | status::STALE) && self.kind.makes()
     }
 }
 

@@ -1,7 +1,29 @@
 //! What a call means to one register: what it must find there and what it leaves. Plain data, so that the model is a table.
 
-/// What a register holds; none: nobody knows, and whoever looks first says.
-pub(crate) type Value = Option<u64>;
+use crate::record::ABSENT;
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Value {
+    /// Nobody knows: whoever looks first says.
+    Unknown,
+    /// The same, but it is not [`ABSENT`].
+    Something,
+    Is(u64),
+}
+
+impl Value {
+    pub(crate) fn is_known(self) -> bool {
+        matches!(self, Self::Is(_))
+    }
+
+    fn map(self, change: impl FnOnce(u64) -> u64) -> Self {
+        match self {
+            Self::Is(value) => Self::Is(change(value)),
+            Self::Unknown | Self::Something => self,
+        }
+    }
+}
 
 /// What must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +31,6 @@ pub(crate) enum Need {
     Any,
     Is(u64),
     Not(u64),
-    Either(u64, u64),
     /// These bits have this value.
     Bits(u64, u64),
 }
@@ -19,8 +40,10 @@ pub(crate) enum Need {
 pub(crate) enum Then {
     Keep,
     Set(u64),
-    /// Something that the caller does not know.
-    Forget,
+    /// Something that the caller does not know for sure; most likely this, or [`ABSENT`] for no idea.
+    Forget(u64),
+    /// The same, but only where nothing was; all else stays.
+    Fill(u64),
     Add(i64),
     Max(u64),
 }
@@ -47,7 +70,7 @@ impl Step {
 
     /// Looks at nothing and overwrites everything: what came right before it left no trace.
     pub(crate) fn is_blind(self) -> bool {
-        self.need == Need::Any && matches!(self.then, Then::Set(_) | Then::Forget)
+        self.need == Need::Any && matches!(self.then, Then::Set(_) | Then::Forget(_))
     }
 
     /// Can take place at any moment, so also right before a blind write, where nobody sees it.
@@ -58,12 +81,13 @@ impl Step {
     /// What is left in a register with this value; none: it cannot have happened there.
     pub(crate) fn apply(self, value: Value) -> Option<Value> {
         let found = self.need.find(value)?;
-        Some(match self.then {
-            Then::Keep => found,
-            Then::Set(new) => Some(new),
-            Then::Forget => None,
-            Then::Add(by) => found.map(|old| old.wrapping_add_signed(by)),
-            Then::Max(new) => found.map(|old| old.max(new)),
+        Some(match (self.then, found) {
+            (Then::Keep, _) => found,
+            (Then::Set(new), _) => Value::Is(new),
+            (Then::Forget(_), _) | (Then::Fill(_), Value::Is(ABSENT) | Value::Unknown) => Value::Something,
+            (Then::Fill(_), Value::Something | Value::Is(_)) => found,
+            (Then::Add(by), _) => found.map(|old| old.wrapping_add_signed(by)),
+            (Then::Max(new), _) => found.map(|old| old.max(new)),
         })
     }
 }
@@ -75,17 +99,27 @@ impl Need {
             Self::Any => true,
             Self::Is(want) => value == want,
             Self::Not(wrong) => value != wrong,
-            Self::Either(one, other) => value == one || value == other,
             Self::Bits(mask, want) => value & mask == want,
+        }
+    }
+
+    /// Whether this is found without deciding what an unknown value is.
+    pub(crate) fn sees(self, value: Value) -> bool {
+        match value {
+            Value::Is(value) => self.admits(value),
+            Value::Something => self == Self::Not(ABSENT),
+            Value::Unknown => false,
         }
     }
 
     /// What is known of the value once it was looked at.
     fn find(self, value: Value) -> Option<Value> {
         match (value, self) {
-            (Some(value), need) => need.admits(value).then_some(Some(value)),
-            (None, Self::Is(want)) => Some(Some(want)),
-            (None, Self::Any | Self::Not(_) | Self::Either(..) | Self::Bits(..)) => Some(None),
+            (Value::Is(found), need) => need.admits(found).then_some(value),
+            (Value::Something, Self::Is(ABSENT)) => None,
+            (Value::Unknown, Self::Not(ABSENT)) => Some(Value::Something),
+            (Value::Unknown | Value::Something, Self::Is(want)) => Some(Value::Is(want)),
+            (Value::Unknown | Value::Something, Self::Any | Self::Not(_) | Self::Bits(..)) => Some(value),
         }
     }
 }

@@ -24,8 +24,9 @@ pub(super) struct Actor<'a> {
     client: Option<Client>,
     scribe: Scribe<'a>,
     rng: Rng,
-    /// What contested names last led to: directory by directory, files then links.
+    /// What contested names last led to, directory by directory.
     files: Vec<Handle>,
+    /// What every client's symbolic link last was.
     links: Vec<Handle>,
     own: Own,
 }
@@ -54,7 +55,7 @@ impl<'a> Actor<'a> {
             scribe,
             rng: Rng::for_purpose(config.seed, u64::from_be_bytes(*b"coherent") ^ u64::from(number)),
             files: vec![Handle::NONE; (config.directories * config.names) as usize],
-            links: vec![Handle::NONE; (config.directories * half(config.names)) as usize],
+            links: vec![Handle::NONE; config.clients as usize],
             own: Own::default(),
         }
     }
@@ -118,17 +119,17 @@ impl<'a> Actor<'a> {
                 self.remove(Kind::Remove, dir, name);
             }
             Plan::Rmdir => {
-                let name = self.name(b'd', half(config.names));
+                let (dir, name) = self.own(b'd', 0);
                 self.remove(Kind::Rmdir, dir, name);
             }
             Plan::RemoveSymlink => {
-                let name = self.name(b's', half(config.names));
+                let (dir, name) = self.own(b's', 0);
                 self.remove(Kind::Remove, dir, name);
             }
             Plan::RenameOver => self.rename_over(dir),
             Plan::RenameAway => self.rename_away(dir),
             Plan::Link => self.link(),
-            Plan::Mkdir | Plan::Symlink => self.make(plan, dir),
+            Plan::Mkdir | Plan::Symlink => self.make(plan),
         }
     }
 
@@ -176,16 +177,16 @@ impl<'a> Actor<'a> {
             self.look(dir, name);
         } else {
             let whose = self.rng.below(config.clients as usize) as u32;
-            let names = [(b'o', whose), (b'k', 2 * whose), (b'k', 2 * whose + 1)];
+            let names = [(b'o', whose), (b'k', 2 * whose), (b'k', 2 * whose + 1), (b'd', whose), (b's', whose)];
             let (letter, number) = names[self.rng.below(names.len())];
-            self.look(whose % config.directories, Name { letter, number });
+            let (dir, name) = (whose % config.directories, Name { letter, number });
+            let (_, found) = self.look(dir, name);
+            self.learn(dir, name, found);
         }
     }
 
     fn look_contested(&mut self, dir: u32) {
-        let names = self.world.config.names;
-        let (letter, of) = [(b'n', names), (b'n', names), (b'd', half(names)), (b's', half(names))][self.rng.below(4)];
-        let name = self.name(letter, of);
+        let name = self.name(b'n', self.world.config.names);
         let (_, found) = self.look(dir, name);
         self.learn(dir, name, found);
     }
@@ -196,16 +197,15 @@ impl<'a> Actor<'a> {
         self.call(record, &Call::Lookup { what: DirOp { dir: handle.borrow(), name: name.to_string().as_bytes() } })
     }
 
-    /// Remembers what a contested name leads to, for calls on handles.
+    /// Remembers what a name leads to that comes and goes, for calls on handles.
     fn learn(&mut self, dir: u32, name: Name, found: Handle) {
-        let names = self.world.config.names;
-        let (table, width) = match name.letter {
-            b'n' => (&mut self.files, names),
-            b's' => (&mut self.links, half(names)),
-            _ => return,
+        let place = match name.letter {
+            b'n' => self.files.get_mut((dir * self.world.config.names + name.number) as usize),
+            b's' => self.links.get_mut(name.number as usize),
+            _ => None,
         };
-        if found != Handle::NONE {
-            table[(dir * width + name.number) as usize] = found;
+        if let Some(place) = place.filter(|_| found != Handle::NONE) {
+            *place = found;
         }
     }
 
@@ -273,9 +273,9 @@ impl<'a> Actor<'a> {
         self.call(Record { at: place(dir, name), ..Record::new(kind) }, &Call::Create { place: at, how })
     }
 
-    fn make(&mut self, plan: Plan, dir: u32) {
+    fn make(&mut self, plan: Plan) {
         let (letter, kind) = if plan == Plan::Mkdir { (b'd', Kind::Mkdir) } else { (b's', Kind::Symlink) };
-        let (name, version) = (self.name(letter, half(self.world.config.names)), self.version());
+        let ((dir, name), version) = (self.own(letter, 0), self.version());
         let (handle, text, target) = (self.world.directories[dir as usize], name.to_string(), version.to_string());
         let at = DirOp { dir: handle.borrow(), name: text.as_bytes() };
         let attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
@@ -489,10 +489,6 @@ pub(super) fn identity(handle: &[u8]) -> u64 {
 
 fn nanos(time: Nfstime3) -> u64 {
     u64::from(time.seconds) * 1_000_000_000 + u64::from(time.nseconds)
-}
-
-fn half(names: u32) -> u32 {
-    names.div_ceil(2)
 }
 
 /// READDIR's count; READDIRPLUS may be four times as long.

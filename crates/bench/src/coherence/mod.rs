@@ -38,7 +38,7 @@ pub struct Coherence {
     pub directories: u32,
     /// In each: files that stay and whose attributes change.
     pub files: u32,
-    /// In each: names that come and go; so many for files, and half as many for directories and for symbolic links.
+    /// In each: names of files that all clients make, remove and rename.
     pub names: u32,
     /// Share of calls that change something.
     pub changes: f64,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 ///
 /// Each client has a connection and makes one call at a time. Files that stay get sizes, modes and times that no other
 /// call gives, data that makes them grow, and second names that are renamed over each other and removed; contested names are
-/// created (new, or over what is there), removed, renamed over and away, for files, directories and symbolic links. Meanwhile
-/// everybody looks: GETATTR, LOOKUP, ACCESS, READLINK, READDIR, READDIRPLUS.
+/// created (new, or over what is there), removed, renamed over and away; every client makes and removes a directory and a symbolic
+/// link of its own. Meanwhile everybody looks: GETATTR, LOOKUP, ACCESS, READLINK, READDIR, READDIRPLUS.
 ///
 /// Several targets must be servers or proxies of one namespace with the same handles: clients are spread over them in turn. The work directory
 /// midas-bench-<run> is made at the first one and removed at the end.
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// Files in each that stay
     #[arg(long, value_name = "N", default_value_t = 4)]
     files: u32,
-    /// Contested names of files in each; half as many of directories and of links
+    /// Names in each that all clients make, remove and rename
     #[arg(long, value_name = "N", default_value_t = 4)]
     names: u32,
     /// Share of calls that change something
