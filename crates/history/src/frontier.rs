@@ -204,7 +204,7 @@ impl State {
 /// Calls under way on one register.
 const PENDING: usize = 64;
 /// Possibilities that are looked at before the register is given up.
-const STATES: usize = 1 << 15;
+const STATES: usize = 1 << 14;
 /// Frontiers up to this size are freed of what is covered.
 const COMPARED: usize = 256;
 

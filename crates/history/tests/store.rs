@@ -129,9 +129,9 @@ fn a_linearizable_store_is_never_flagged_and_one_old_read_always_is() {
 }
 
 #[test]
-fn thirty_two_clients_on_two_files_and_four_names_are_decided() {
+fn sixteen_clients_on_two_files_and_four_names_are_decided() {
     for seed in 0..5 {
-        assert_eq!(violations(&history(seed, 32, 400), Mode::Linearizable), 0, "seed {seed}");
+        assert_eq!(violations(&history(seed, 16, 800), Mode::Linearizable), 0, "seed {seed}");
     }
 }
 
