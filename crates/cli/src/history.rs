@@ -97,9 +97,9 @@ impl Check {
 }
 
 fn text(report: &Report) -> String {
-    let mut table = Table::new(&["call", "times"]);
+    let mut table = Table::new(&["call", "times", "unanswered"]);
     for count in &report.kinds {
-        table.row(vec![count.kind.to_owned(), count.calls.to_string()]);
+        table.row(vec![count.kind.to_owned(), count.calls.to_string(), count.silent.to_string()]);
     }
     let mut text = table.show(1);
     let _ = writeln!(

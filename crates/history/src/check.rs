@@ -4,7 +4,7 @@ use crate::Mode;
 use crate::file::{BadHistory, Blocks};
 use crate::frontier::{Frontier, Verdict};
 use crate::meaning::{Key, Sure, meaning};
-use crate::record::{ABSENT, Kind, Name, Record};
+use crate::record::{ABSENT, Kind, Name, Place, Record, SILENT};
 use crate::report::{Count, Report, Violation};
 use crate::staleness::Staleness;
 use crate::step::{Need, Step, Then};
@@ -45,7 +45,8 @@ pub struct Checker {
     number: u64,
     first: u64,
     last: u64,
-    kinds: BTreeMap<Kind, u64>,
+    /// Calls of each kind, and those without an answer.
+    kinds: BTreeMap<Kind, (u64, u64)>,
     report: Report,
 }
 
@@ -106,7 +107,9 @@ impl Checker {
             self.end_next();
         }
         let mut report = self.report;
-        report.kinds = self.kinds.iter().map(|(kind, calls)| Count { kind: kind.name(), calls: *calls }).collect();
+        let count =
+            |(kind, (calls, silent)): (&Kind, &(u64, u64))| Count { kind: kind.name(), calls: *calls, silent: *silent };
+        report.kinds = self.kinds.iter().map(count).collect();
         report.kinds.sort_by_key(|count| Reverse(count.calls));
         (report.registers, report.forgotten) = (self.registers.made, self.registers.objects.forgotten);
         report.objects = self.times.made;
@@ -117,7 +120,9 @@ impl Checker {
     fn count(&mut self, record: &Record) {
         self.number += 1;
         self.report.calls += 1;
-        *self.kinds.entry(record.kind).or_default() += 1;
+        let (calls, silent) = self.kinds.entry(record.kind).or_default();
+        *calls += 1;
+        *silent += u64::from(record.status == SILENT);
         (self.first, self.last) = (self.first.min(record.start), self.last.max(record.end));
         self.report.unknown += u64::from(record_is_lost(record));
     }
@@ -132,6 +137,9 @@ impl Checker {
                 self.names.entry(*dir).or_default().insert(*name);
             }
         }
+        if let (Kind::CreateOver, Some(Place { dir, name: Some(name) })) = (record.kind, record.at) {
+            self.cut_others(Key::Name(dir, name), record.found, &mut steps);
+        }
         if let (true, Some(at)) = (record.complete, record.at) {
             let shown: BTreeSet<Name> = record.names.iter().map(|(name, _)| *name).collect();
             let known = self.names.get(&at.dir).into_iter().flatten();
@@ -145,6 +153,15 @@ impl Checker {
             cut.for_each(|(_, step, _)| *step = Step::write(Then::Set(0)));
         }
         steps
+    }
+
+    /// What a CREATE cuts is what the name leads to when it is opened, which may not be what is found afterwards.
+    fn cut_others(&mut self, name: Key, found: u64, steps: &mut Vec<(Key, Step, Sure)>) {
+        let State::Exact(frontier) = &self.registers.of(name, self.mode).state else { return };
+        for object in frontier.values().filter(|object| ![ABSENT, found].contains(object)) {
+            let zero = Step::write(Then::Set(0));
+            steps.extend([Key::Size(object), Key::Mtime(object)].map(|key| (key, zero, Sure::Perhaps)));
+        }
     }
 
     /// How many links there are is not a version that anyone wrote: it has no age.

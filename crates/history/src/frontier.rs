@@ -6,7 +6,7 @@
 //! take effect as soon as they can (they change nothing), and a call that may hide before a blind write is not tried there but
 //! marked `free`. So the frontier stays as small as the number of changes under way, and the work near-linear.
 
-use crate::step::{Step, Value};
+use crate::step::{Step, Then, Value};
 use std::collections::HashSet;
 
 /// One register and the calls under way on it.
@@ -111,6 +111,22 @@ impl Frontier {
         Verdict::Fine
     }
 
+    /// The values that it can have now, or that calls under way may give it; each once.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+        let now = self.states.iter().filter_map(|state| match state.value {
+            Value::Is(value) => Some(value),
+            Value::Unknown | Value::Something => None,
+        });
+        let soon = self.pending.iter().flatten().filter_map(|pending| match pending.step.then {
+            Then::Set(value) | Then::Forget(value) | Then::Fill(value) => Some(value),
+            Then::Keep | Then::Add(_) | Then::Max(_) => None,
+        });
+        let mut values: Vec<u64> = now.chain(soon).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.into_iter()
+    }
+
     /// Every way in which the call at `place` can have its effect now, after any of those under way; false: too many.
     fn explore(&self, from: State, place: usize, step: Step, found: &mut Vec<State>) -> bool {
         let bit = 1 << place;
@@ -211,7 +227,7 @@ const COMPARED: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Need, Then};
+    use crate::step::Need;
     use midas_core::rng::Rng;
 
     /// A call on the register: from when to when, and what.

@@ -44,6 +44,8 @@ pub struct Count {
     pub kind: &'static str,
     /// How often.
     pub calls: u64,
+    /// How often without an answer.
+    pub silent: u64,
 }
 
 /// Something that nobody may see.

@@ -453,7 +453,9 @@ fn take(record: &mut Record, reply: &Reply<'_>, directories: &[Handle]) -> Handl
                 let Some(name) = Name::parse(plus.entry.name) else { continue };
                 let object = plus.handle.map_or(0, |handle| identity(handle.bytes()));
                 record.names.push((name, object));
-                record.seen.extend(plus.attributes.filter(|_| object != 0).map(|attributes| seen(object, &attributes)));
+                // A name that changed its object meanwhile may come with the attributes of another one (Ganesha, measured).
+                let own = plus.attributes.filter(|told| object != 0 && told.fileid == plus.entry.fileid);
+                record.seen.extend(own.map(|attributes| seen(object, &attributes)));
             }
             record.complete = entries.eof() == Some(true);
         }
