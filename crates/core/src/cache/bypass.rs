@@ -48,7 +48,8 @@ impl Bypass {
         self.aside.is_some()
     }
 
-    fn limit(&self) -> usize {
+    /// How many keys the store may hold now.
+    pub(super) fn limit(&self) -> usize {
         self.aside.map_or(self.entries_max, |room| room.div_ceil(SAMPLE).max(1))
     }
 

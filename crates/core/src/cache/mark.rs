@@ -3,6 +3,7 @@
 //! A mark whose end is unknown holds its key for `server_hold_max`, because the call may still wait in the server. It must
 //! never forget such a hold early: when there are too many to remember, everything is held instead.
 
+use super::changes::Left;
 use super::hash::Fixed;
 use crate::time::{Span, Time};
 use core::hash::Hash;
@@ -13,6 +14,8 @@ use hashbrown::HashMap;
 #[must_use = "a mark must be ended, or its key is never cached again"]
 pub struct Mark<K> {
     pub(super) key: K,
+    /// When it began, its own change counted.
+    pub(super) begun: Left,
 }
 
 impl<K: Copy> Mark<K> {
@@ -61,13 +64,13 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         Self { keys: HashMap::with_hasher(Fixed), all_until, keys_max }
     }
 
-    pub(super) fn begin(&mut self, key: K) -> Mark<K> {
+    pub(super) fn begin(&mut self, key: K, begun: Left) -> Mark<K> {
         self.keys.entry(key).or_insert(State { pending: 0, until: Time::ZERO }).pending += 1;
-        Mark { key }
+        Mark { key, begun }
     }
 
     /// The mutation is over; `hold` is zero when it cannot run any more.
-    pub(super) fn end(&mut self, now: Time, Mark { key }: Mark<K>, hold: Span) {
+    pub(super) fn end(&mut self, now: Time, Mark { key, .. }: Mark<K>, hold: Span) {
         let crowded = self.keys.len() > self.keys_max;
         let state = self.keys.get_mut(&key).expect("a mark keeps its key");
         state.pending -= 1;
@@ -79,6 +82,11 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         if state.pending == 0 && (crowded || state.until <= now) {
             self.keys.remove(&key);
         }
+    }
+
+    /// How many mutations of a key are unfinished.
+    pub(super) fn pending(&self, key: &K) -> u32 {
+        self.keys.get(key).map_or(0, |state| state.pending)
     }
 
     pub(super) fn of(&self, now: Time, key: &K) -> Marked {
@@ -108,6 +116,7 @@ pub(super) const MARKED_KEYS_MAX: usize = 1 << 16;
 mod tests {
     use super::*;
 
+    const BEGUN: Left = Left { at: Time::ZERO, changes: 0 };
     const HOLD: Span = Span::from_secs(60);
 
     fn at(secs: u64) -> Time {
@@ -117,7 +126,7 @@ mod tests {
     #[test]
     fn a_key_is_marked_until_its_last_mark_ends_and_its_hold_is_over() {
         let mut marks = Marks::new(8, Time::ZERO);
-        let (first, second) = (marks.begin(1), marks.begin(1));
+        let (first, second) = (marks.begin(1, BEGUN), marks.begin(1, BEGUN));
         marks.end(at(1), first, HOLD);
         assert_eq!(marks.of(at(2), &1), Marked::Pending);
         marks.end(at(3), second, Span::ZERO);
@@ -131,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_done_leaves_nothing_behind() {
         let mut marks = Marks::new(8, Time::ZERO);
-        let mark = marks.begin(1);
+        let mark = marks.begin(1, BEGUN);
         marks.end(at(1), mark, Span::ZERO);
         assert_eq!((marks.of(at(1), &1), marks.len()), (Marked::No, 0));
     }
@@ -140,9 +149,9 @@ mod tests {
     fn too_many_holds_become_one_hold_of_everything() {
         let mut marks = Marks::new(2, Time::ZERO);
         for key in 0..3u8 {
-            let _unfinished = marks.begin(key);
+            let _unfinished = marks.begin(key, BEGUN);
         }
-        marks.end(at(1), Mark { key: 0 }, HOLD);
+        marks.end(at(1), Mark { key: 0, begun: BEGUN }, HOLD);
         assert_eq!((marks.of(at(60), &9), marks.of(at(61), &9)), (Marked::Held, Marked::No));
         assert_eq!(marks.of(at(60), &0), Marked::Held);
     }

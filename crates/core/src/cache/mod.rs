@@ -5,6 +5,7 @@
 //! reply must not bring old state back: a fill needs a ticket from before, and every [`Rule`] must let it pass.
 
 mod bypass;
+mod changes;
 mod fill;
 mod flight;
 mod hash;
@@ -21,6 +22,7 @@ mod store;
 mod tests;
 mod ttl;
 
+pub use changes::{Clock, Left};
 pub use fill::{Facts, Fill, Refusal};
 pub use flight::{Fetch, FlightId};
 pub use hash::{Fixed, Folding};
@@ -35,10 +37,12 @@ pub use stats::Stats;
 pub use ttl::{Estimator, TtlStep};
 
 use crate::time::{Span, Time};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bypass::Bypass;
+use changes::Changes;
 use core::hash::Hash;
-use flight::{Asked, Flights};
+use flight::Flights;
 use history::History;
 use mark::{Marked, Marks};
 use pressure::Pressure;
@@ -54,10 +58,13 @@ pub struct Cache<K, V> {
     store: Store<K, V>,
     flights: Flights<K>,
     marks: Marks<K>,
+    changes: Changes<K>,
+    clock: Arc<Clock>,
+    /// The change that was the last flush.
+    flushed: u64,
     pressure: Pressure<K>,
     classes: Classes,
     bypass: Bypass,
-    generation: u64,
     counts: Counts,
 }
 
@@ -72,6 +79,35 @@ impl Class {
     const fn index(self) -> usize {
         self.0 as usize % CLASSES_MAX
     }
+}
+
+/// What is kept, and what makes it untrue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<K> {
+    /// Its own name.
+    pub key: K,
+    /// The key whose mutations drop it: its own, or that of the object that it tells something of.
+    pub guard: K,
+    /// Its class.
+    pub class: Class,
+}
+
+impl<K: Copy> Entry<K> {
+    /// One that is dropped by mutations of itself.
+    pub const fn own(key: K, class: Class) -> Self {
+        Self { key, guard: key, class }
+    }
+}
+
+/// A value that may be answered.
+#[derive(Debug)]
+pub struct Hit<'a, V> {
+    /// What to answer.
+    pub value: &'a V,
+    /// How long ago it was known to be true.
+    pub age: Span,
+    /// When it must no longer be served.
+    pub horizon: Time,
 }
 
 /// Whether the former life of this proxy left calls behind.
@@ -101,9 +137,14 @@ pub enum Read<K, V> {
     Fetch(Fetch<K>),
 }
 
-impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
-    /// An empty cache.
+impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
+    /// An empty cache with a clock of its own.
     pub fn new(params: Params, rules: Rules, now: Time, start: CleanStart) -> Self {
+        Self::sharing(Arc::default(), params, rules, now, start)
+    }
+
+    /// An empty cache of one of several shards, which a reply may fill together.
+    pub fn sharing(clock: Arc<Clock>, params: Params, rules: Rules, now: Time, start: CleanStart) -> Self {
         let all_until = match start {
             CleanStart::No if rules.has(Rule::CleanStart) => now + params.server_hold_max,
             CleanStart::Yes | CleanStart::No => Time::ZERO,
@@ -114,27 +155,56 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             store: Store::new(params.entries_max, params.bytes_max),
             flights: Flights::new(flight::FLIGHT_KEYS_MAX),
             marks: Marks::new(mark::MARKED_KEYS_MAX, all_until),
+            changes: Changes::new(),
+            clock,
+            flushed: 0,
             pressure: Pressure::new(&params),
             classes: Classes::new(&params),
             bypass: Bypass::new(params.entries_max, params.bypass_below),
-            generation: 0,
             counts: Counts::default(),
         }
     }
 
-    /// A read of `key`: answered, joined, or to be fetched.
-    pub fn read(&mut self, now: Time, key: K, class: Class) -> Read<K, V> {
-        self.classes.read(class);
-        if let Some(answer) = self.answer(now, &key) {
-            self.counts.answers += 1;
-            return answer;
+    /// What may be answered for this key now.
+    pub fn get(&mut self, now: Time, key: &K) -> Option<Hit<'_, V>> {
+        if !self.params.mode.answers() {
+            return None;
         }
-        if let Some(flight) = self.joinable(now, &key) {
-            self.counts.joins += 1;
-            return Read::Join(flight);
-        }
-        self.counts.fetches += 1;
-        Read::Fetch(self.flights.begin(now, key, class, self.generation))
+        let hash = Fixed::of(key);
+        self.store.keep_within(self.bypass.limit());
+        let room = self.store.full().then_some(self.store.len());
+        let slot = self.store.read(hash, key);
+        self.bypass.note(hash, slot.is_some(), room);
+        let past = !self.rules.has(Rule::Horizon);
+        let slot = slot.filter(|slot| slot.horizon.covers(now) || past)?;
+        let (age, horizon) = (now.since(slot.history.seen), slot.horizon.until());
+        slot.value.as_ref().map(|value| Hit { value, age, horizon })
+    }
+
+    /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
+    pub fn join(&self, now: Time, call: &K, guards: &[K]) -> Option<FlightId> {
+        let joins = match self.params.mode.joins() {
+            Joins::Fillable if !self.rules.has(Rule::Join) => Joins::Any,
+            joins @ (Joins::Waiting | Joins::Fillable | Joins::Any) => joins,
+        };
+        let unmarked = |left: Left, guard: &K| {
+            self.marks.of(now, guard) == Marked::No && self.marks.of(left.at, guard) == Marked::No
+        };
+        let fills = |left: Left| {
+            let same = |guard: &K| unmarked(left, guard) && !self.changes.since(left, guard);
+            left.changes >= self.flushed && guards.iter().all(same)
+        };
+        self.flights.join(call, joins, fills)
+    }
+
+    /// A read leaves now that nobody may join.
+    pub fn left(&self, now: Time) -> Left {
+        self.clock.left(now)
+    }
+
+    /// A read goes to a server; those that follow may join it.
+    pub fn begin(&mut self, now: Time, call: K, class: Class) -> Fetch<K> {
+        self.flights.begin(self.clock.left(now), call, class)
     }
 
     /// The call of this ticket left for the server: from now on strict mode does not join it.
@@ -142,11 +212,14 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         self.flights.sent(fetch);
     }
 
-    /// The reply came; its flight is over. Keeps the value for later reads if every rule allows it.
-    pub fn filled(&mut self, now: Time, fetch: Fetch<K>, value: &V, facts: Facts) -> Fill {
-        let coherent = self.coherent(now, &fetch, facts);
-        let asked = self.flights.end(fetch);
-        match coherent.and_then(|()| self.keep(now, asked, value, facts)) {
+    /// The flight is over, whatever became of it: what it was for, and when it left.
+    pub fn landed(&mut self, fetch: Fetch<K>) -> (Entry<K>, Left) {
+        self.flights.end(fetch)
+    }
+
+    /// Keeps what a read that left then has brought for later reads, if every rule allows it.
+    pub fn offer(&mut self, now: Time, left: Left, entry: Entry<K>, value: V, facts: Facts) -> Fill {
+        match self.coherent(now, left, &entry, facts).and_then(|()| self.keep(now, left, &entry, value, facts)) {
             Ok(horizon) => {
                 self.counts.kept += 1;
                 Fill::Kept { horizon: horizon.until() }
@@ -158,22 +231,28 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         }
     }
 
-    /// No reply came; the flight is over.
-    pub fn failed(&mut self, _now: Time, fetch: Fetch<K>) {
-        self.flights.end(fetch);
+    /// Whether what a read that left then says of this guard's object is still true.
+    pub fn holds(&self, now: Time, left: Left, guard: &K) -> bool {
+        self.unchanged(now, left, guard).is_ok()
     }
 
-    /// A mutation of `key` is about to leave: its entry is dropped and nothing is filled until it ended (R5, R13).
+    /// A mutation of `key` is about to leave: what it guards is dropped and nothing of it is filled until it ended (R5, R13).
     pub fn mark(&mut self, now: Time, key: K) -> Mark<K> {
         let class = if self.rules.has(Rule::DropBeforeSend) {
-            self.store.forget(&key)
+            self.store.forget_guarded(&key)
         } else {
             self.store.peek(&key).map(|slot| slot.class)
         };
         self.note_write(now, class);
         self.pressure.note(now, key);
-        self.flights.bump(&key);
-        self.marks.begin(key)
+        let change = self.clock.tick();
+        self.changes.note(&key, change);
+        self.marks.begin(key, Left { at: now, changes: change })
+    }
+
+    /// Whether a mutation of `key` is unfinished.
+    pub fn pending(&self, key: &K) -> bool {
+        self.marks.pending(key) > 0
     }
 
     /// The mutation is over, or nobody will ever know (R8).
@@ -183,24 +262,35 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             Ended::Unknown | Ended::Done => Span::ZERO,
         };
         if self.rules.has(Rule::EndBump) {
-            self.flights.bump(&mark.key);
+            self.changes.note(&mark.key, self.clock.tick());
         }
-        self.store.forget(&mark.key);
+        self.store.forget_guarded(&mark.key);
         self.marks.end(now, mark, hold);
     }
 
-    /// What is known of `key` is no longer true.
+    /// The mutation is over, and the server has told what it left behind: kept as if it had been read, unless another mutation ran meanwhile.
+    pub fn end_with(&mut self, now: Time, mark: Mark<K>, class: Class, value: V, facts: Facts) -> Fill {
+        let Mark { key, begun } = mark;
+        let alone = self.marks.pending(&key) == 1 && !self.changes.since(begun, &key);
+        self.end(now, mark, Ended::Done);
+        match alone {
+            true => self.offer(now, self.clock.left(begun.at), Entry::own(key, class), value, facts),
+            false => Fill::Refused(Refusal::EpochChanged),
+        }
+    }
+
+    /// What is known of `key`, and what it guards, is no longer true.
     pub fn invalidate(&mut self, now: Time, key: K) {
-        if let Some(class) = self.store.forget(&key) {
+        if let Some(class) = self.store.forget_guarded(&key) {
             self.classes.invalidated(now, class);
         }
-        self.flights.bump(&key);
+        self.changes.note(&key, self.clock.tick());
     }
 
     /// A lease lapsed or the view changed: everything goes, and no read that is out fills any more (R4).
     pub fn flush(&mut self) {
         self.store.clear();
-        self.generation += 1;
+        self.flushed = self.clock.tick();
     }
 
     /// The slow loop: class TTLs and old holds; the TTLs that moved. Paper: P10, every 30 s.
@@ -270,90 +360,79 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
         }
     }
 
-    fn answer(&mut self, now: Time, key: &K) -> Option<Read<K, V>> {
-        if !self.params.mode.answers() {
-            return None;
-        }
-        let hash = Fixed::of(key);
-        let room = self.store.full().then_some(self.store.len());
-        let slot = self.store.read(hash, key);
-        let limit = self.bypass.note(hash, slot.is_some(), room);
-        let past = !self.rules.has(Rule::Horizon);
-        let answer = slot.filter(|slot| slot.horizon.covers(now) || past).and_then(|slot| {
-            let age = now.since(slot.history.seen);
-            Some(Read::Answer { value: slot.value.clone()?, age, horizon: slot.horizon.until() })
-        });
-        self.store.keep_within(limit);
-        answer
-    }
-
-    fn joinable(&self, now: Time, key: &K) -> Option<FlightId> {
-        let joins = match self.params.mode.joins() {
-            Joins::Fillable if !self.rules.has(Rule::Join) => Joins::Any,
-            joins @ (Joins::Waiting | Joins::Fillable | Joins::Any) => joins,
-        };
-        let unmarked = |left| self.marks.of(now, key) == Marked::No && self.marks.of(left, key) == Marked::No;
-        self.flights.join(key, joins, self.generation, unmarked)
-    }
-
     /// R13 and the rest: whether this reply can be the truth from now on.
-    fn coherent(&self, now: Time, fetch: &Fetch<K>, facts: Facts) -> Result<(), Refusal> {
-        let rule = |rule| self.rules.has(rule);
-        let marked = self.marks.of(now, &fetch.asked.key);
-        // A call that lingered may have run while this read was on its way, though its hold is over by now.
-        let held = marked == Marked::Held || self.marks.of(fetch.asked.left, &fetch.asked.key) == Marked::Held;
+    fn coherent(&self, now: Time, left: Left, entry: &Entry<K>, facts: Facts) -> Result<(), Refusal> {
         match () {
             () if !self.params.mode.answers() => Err(Refusal::Strict),
-            () if rule(Rule::Generation) && fetch.generation != self.generation => Err(Refusal::Generation),
-            () if rule(Rule::Pending) && marked == Marked::Pending => Err(Refusal::Pending),
-            () if held => Err(Refusal::Hold),
-            () if rule(Rule::Epoch) && !self.flights.unchanged(fetch) => Err(Refusal::EpochChanged),
-            () if rule(Rule::Forward) && self.knows_newer(fetch, facts) => Err(Refusal::Older),
-            () if self.pressure.holds(now, &fetch.asked.key) => Err(Refusal::WritePressure),
+            () if self.rules.has(Rule::Generation) && left.changes < self.flushed => Err(Refusal::Generation),
+            () => self.unchanged(now, left, &entry.guard),
+        }?;
+        match () {
+            () if self.rules.has(Rule::Forward) && self.knows_newer(left, &entry.key, facts) => Err(Refusal::Older),
+            () if self.pressure.holds(now, &entry.guard) => Err(Refusal::WritePressure),
             () => Ok(()),
         }
     }
 
-    fn knows_newer(&self, fetch: &Fetch<K>, facts: Facts) -> bool {
-        self.store.peek(&fetch.asked.key).is_some_and(|slot| {
-            fetch.asked.left < slot.history.seen
-                || facts.changed_at.is_some_and(|changed| changed < slot.history.newest)
+    /// Whether nothing that this guards can have changed since that read left.
+    fn unchanged(&self, now: Time, left: Left, guard: &K) -> Result<(), Refusal> {
+        let marked = self.marks.of(now, guard);
+        // A call that lingered may have run while this read was on its way, though its hold is over by now.
+        let held = marked == Marked::Held || self.marks.of(left.at, guard) == Marked::Held;
+        match () {
+            () if self.rules.has(Rule::Pending) && marked == Marked::Pending => Err(Refusal::Pending),
+            () if held => Err(Refusal::Hold),
+            () if self.rules.has(Rule::Epoch) && self.changes.since(left, guard) => Err(Refusal::EpochChanged),
+            () => Ok(()),
+        }
+    }
+
+    fn knows_newer(&self, left: Left, key: &K, facts: Facts) -> bool {
+        self.store.peek(key).is_some_and(|slot| {
+            left.at < slot.history.seen || facts.changed_at.is_some_and(|changed| changed < slot.history.newest)
         })
     }
 
-    fn keep(&mut self, now: Time, asked: Asked<K>, value: &V, facts: Facts) -> Result<Horizon, Refusal> {
-        let hash = Fixed::of(&asked.key);
+    fn keep(&mut self, now: Time, left: Left, entry: &Entry<K>, value: V, facts: Facts) -> Result<Horizon, Refusal> {
+        let hash = Fixed::of(&entry.key);
         if !self.bypass.admits(hash) {
             return Err(Refusal::NotAdmitted);
         }
-        let history = self.look(now, asked, facts);
-        let horizon = self.horizon(now, asked, &history, facts);
-        let kept = horizon.ok().map(|horizon| Kept { value: value.clone(), horizon, cost: facts.cost });
-        self.store.put(hash, asked.key, asked.class, history, kept);
+        let history = self.look(now, left.at, entry, facts);
+        let horizon = self.horizon(now, left.at, entry.class, &history, facts);
+        let kept = horizon.ok().map(|horizon| Kept { value, horizon, cost: facts.cost });
+        self.store.put(hash, *entry, history, kept);
         horizon
     }
 
     /// What this reply adds to what is known of its object.
-    fn look(&mut self, now: Time, asked: Asked<K>, facts: Facts) -> History {
-        let Some(before) = self.store.peek(&asked.key).map(|slot| slot.history) else {
-            return History::first(asked.left, facts.changed_at);
+    fn look(&mut self, now: Time, left: Time, entry: &Entry<K>, facts: Facts) -> History {
+        let Some(before) = self.store.peek(&entry.key).map(|slot| slot.history) else {
+            return History::first(left, facts.changed_at);
         };
         if before.shows_change(facts.changed_at) {
-            self.classes.invalidated(now, asked.class);
+            self.classes.invalidated(now, entry.class);
         }
-        before.look(asked.left, facts.changed_at, self.params.memory)
+        before.look(left, facts.changed_at, self.params.memory)
     }
 
     /// Paper: P12. The least of everything that bounds this entry.
-    fn horizon(&mut self, now: Time, asked: Asked<K>, history: &History, facts: Facts) -> Result<Horizon, Refusal> {
+    fn horizon(
+        &mut self,
+        now: Time,
+        left: Time,
+        class: Class,
+        history: &History,
+        facts: Facts,
+    ) -> Result<Horizon, Refusal> {
         let p = &self.params;
         let life = match (p.mode, p.estimator) {
             (Mode::Strict, _) => return Err(Refusal::Strict),
-            (Mode::Lease, _) => Horizon::after(asked.left, p.lease_age_max),
-            (Mode::Immutable, _) => Horizon::after(asked.left, p.immutable_age_max),
+            (Mode::Lease, _) => Horizon::after(left, p.lease_age_max),
+            (Mode::Immutable, _) => Horizon::after(left, p.immutable_age_max),
             // From the arrival, as in the paper: from the departure, its floor of one round trip would keep nothing.
-            (Mode::Ttl, Estimator::Paper) => Horizon::after(now, self.classes.ttl(asked.class)),
-            (Mode::Ttl, Estimator::Object) => Horizon::after(asked.left, self.object_life(asked.class, history)?),
+            (Mode::Ttl, Estimator::Paper) => Horizon::after(now, self.classes.ttl(class)),
+            (Mode::Ttl, Estimator::Object) => Horizon::after(left, self.object_life(class, history)?),
         };
         let horizon = life.at_most(facts.lease_until);
         match () {
@@ -381,5 +460,35 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
             self.classes.wrote(class);
             self.classes.invalidated(now, class);
         }
+    }
+}
+
+/// For drivers whose every call is about one entry.
+impl<K: Copy + Eq + Hash + Ord, V: Clone> Cache<K, V> {
+    /// A read of `key`: answered, joined, or to be fetched.
+    pub fn read(&mut self, now: Time, key: K, class: Class) -> Read<K, V> {
+        self.classes.read(class);
+        if let Some(Hit { value, age, horizon }) = self.get(now, &key) {
+            let answer = Read::Answer { value: value.clone(), age, horizon };
+            self.counts.answers += 1;
+            return answer;
+        }
+        if let Some(flight) = self.join(now, &key, &[key]) {
+            self.counts.joins += 1;
+            return Read::Join(flight);
+        }
+        self.counts.fetches += 1;
+        Read::Fetch(self.begin(now, key, class))
+    }
+
+    /// The reply came; its flight is over. Keeps the value for later reads if every rule allows it.
+    pub fn filled(&mut self, now: Time, fetch: Fetch<K>, value: &V, facts: Facts) -> Fill {
+        let (entry, left) = self.landed(fetch);
+        self.offer(now, left, entry, value.clone(), facts)
+    }
+
+    /// No reply came; the flight is over.
+    pub fn failed(&mut self, _now: Time, fetch: Fetch<K>) {
+        self.landed(fetch);
     }
 }

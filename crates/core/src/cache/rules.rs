@@ -25,6 +25,8 @@ pub enum Rule {
     Horizon,
     /// An older state of an object never replaces a newer one.
     Forward,
+    /// What a name leads to is found out before a mutation of the name leaves; the driver's part.
+    Targets,
 }
 
 /// The rules in force.
@@ -43,7 +45,7 @@ impl Rules {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DropBeforeSend,
         Self::Pending,
         Self::Epoch,
@@ -54,6 +56,7 @@ impl Rule {
         Self::Join,
         Self::Horizon,
         Self::Forward,
+        Self::Targets,
     ];
 }
 

@@ -4,21 +4,23 @@
 //! after they left (the ghost remembers). A scan of a million files therefore washes through a tenth of the room. A slot
 //! outlives its value: what was learned about an object stays until the slot is needed. A hit allocates and moves nothing.
 
-use super::Class;
 use super::hash::Fixed;
 use super::history::History;
 use super::horizon::Horizon;
+use super::{Class, Entry};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hash;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
 /// Invariants: every slot below `slots.len()` is in exactly one of `small`, `main`, `free`; those of the queues, and only
-/// those, are in `index`; `bytes` is the sum of the kept values' costs.
+/// those, are in `index`; `bytes` is the sum of the kept values' costs; a slot whose guard is not its key is in the ring of that guard,
+/// which `guarded` knows one slot of.
 #[derive(Debug)]
 pub(super) struct Store<K, V> {
     index: HashTable<u32>,
+    guarded: HashMap<K, u32, Fixed>,
     slots: Vec<Slot<K, V>>,
     free: Vec<u32>,
     small: VecDeque<u32>,
@@ -41,6 +43,10 @@ pub(super) struct Slot<K, V> {
     pub(super) class: Class,
     pub(super) history: History,
     cost: usize,
+    guard: K,
+    /// The neighbours among those of its guard.
+    next: u32,
+    before: u32,
 }
 
 /// A value that may be served inside its horizon.
@@ -55,6 +61,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
     pub(super) fn new(entries_max: usize, bytes_max: usize) -> Self {
         Self {
             index: HashTable::new(),
+            guarded: HashMap::with_hasher(Fixed),
             slots: Vec::new(),
             free: Vec::new(),
             small: VecDeque::new(),
@@ -83,14 +90,21 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
     }
 
     /// Remembers what was learned about a key, and its value if one may be kept. Others go until both bounds hold.
-    pub(super) fn put(&mut self, hash: u64, key: K, class: Class, history: History, kept: Option<Kept<V>>) {
+    pub(super) fn put(&mut self, hash: u64, entry: Entry<K>, history: History, kept: Option<Kept<V>>) {
+        let Entry { key, guard, class } = entry;
         let cost = kept.as_ref().map_or(0, |kept| kept.cost);
         debug_assert!(cost <= self.bytes_max, "a value that can never fit is refused before");
         self.forget(&key);
         self.evict_while(|store| store.bytes + cost > store.bytes_max);
         let at = match self.find(hash, &key) {
-            Some(at) => at,
-            None => self.insert(hash, key, class, history),
+            Some(at) if self.slots[at].guard == guard => at,
+            // Keys are digests: another entry has this one's.
+            Some(at) => {
+                self.unlink(at);
+                self.link(at, guard);
+                at
+            }
+            None => self.insert(hash, entry, history),
         };
         let slot = &mut self.slots[at];
         (slot.history, slot.class) = (history, class);
@@ -107,9 +121,25 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         Some(self.slots[at].class)
     }
 
+    /// Drops the values of a key and of all that it guards; the key's class, if there is such.
+    pub(super) fn forget_guarded(&mut self, guard: &K) -> Option<Class> {
+        if let Some(&first) = self.guarded.get(guard) {
+            let mut at = first;
+            loop {
+                self.release(at as usize);
+                at = self.slots[at as usize].next;
+                if at == first {
+                    break;
+                }
+            }
+        }
+        self.forget(guard)
+    }
+
     /// Drops everything but the room.
     pub(super) fn clear(&mut self) {
         self.index.clear();
+        self.guarded.clear();
         self.slots.clear();
         self.free.clear();
         self.small.clear();
@@ -151,19 +181,54 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         }
     }
 
-    fn insert(&mut self, hash: u64, key: K, class: Class, history: History) -> usize {
+    fn insert(&mut self, hash: u64, Entry { key, guard, class }: Entry<K>, history: History) -> usize {
         let limit = self.limit;
         let over = (self.len() + 1).saturating_sub(limit).min(SHRINK_STEP);
         let target = self.len() - over;
         self.evict_while(|store| store.len() > target);
         let horizon = Horizon::after(Time::ZERO, Span::ZERO);
-        let slot = Slot { key, value: None, horizon, reads: 0, class, history, cost: 0 };
+        let (next, before) = (NONE, NONE);
+        let slot = Slot { key, value: None, horizon, reads: 0, class, history, cost: 0, guard, next, before };
         let at = self.place(slot);
+        self.link(at as usize, guard);
         let queue = if self.ghost.knows(hash) { &mut self.main } else { &mut self.small };
         queue.push_back(at);
         let slots = &self.slots;
         self.index.insert_unique(hash, at, |&at| Fixed::of(&slots[at as usize].key));
         at as usize
+    }
+
+    /// Puts a slot into the ring of its guard.
+    fn link(&mut self, at: usize, guard: K) {
+        let place = at as u32;
+        let alone = self.slots[at].key == guard;
+        let first = if alone { NONE } else { *self.guarded.entry(guard).or_insert(place) };
+        let (before, next) = match first {
+            NONE => (NONE, NONE),
+            first if first == place => (place, place),
+            first => (self.slots[first as usize].before, first),
+        };
+        let slot = &mut self.slots[at];
+        (slot.guard, slot.before, slot.next) = (guard, before, next);
+        if first != NONE {
+            self.slots[before as usize].next = place;
+            self.slots[next as usize].before = place;
+        }
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let Slot { guard, next, before, .. } = self.slots[at];
+        if next == NONE {
+            return;
+        }
+        if next == at as u32 {
+            self.guarded.remove(&guard);
+        } else {
+            self.slots[before as usize].next = next;
+            self.slots[next as usize].before = before;
+            self.guarded.insert(guard, next);
+        }
+        (self.slots[at].next, self.slots[at].before) = (NONE, NONE);
     }
 
     fn place(&mut self, slot: Slot<K, V>) -> u32 {
@@ -204,6 +269,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
 
     fn remove(&mut self, at: u32, to_ghost: bool) {
         self.release(at as usize);
+        self.unlink(at as usize);
         let hash = Fixed::of(&self.slots[at as usize].key);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
             entry.remove();
@@ -254,6 +320,8 @@ fn fingerprint(hash: u64) -> u32 {
     (hash >> 32) as u32 | 1
 }
 
+/// No slot.
+const NONE: u32 = u32::MAX;
 /// The small queue's share of the room is one in so many.
 const SMALL_SHARE: usize = 10;
 /// Reads that are counted, at most: a key that was hot once leaves after as many rounds.
@@ -268,10 +336,15 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
+    /// Every tenth key is guarded by itself, and guards those that follow.
+    fn guard_of(key: u64) -> u64 {
+        key / 10 * 10
+    }
+
     fn put(store: &mut Store<u64, u64>, key: u64, cost: usize) {
         let history = History::first(Time::ZERO, None);
         let kept = Kept { value: key, horizon: Horizon::after(Time::ZERO, Span::FOREVER), cost };
-        store.put(Fixed::of(&key), key, Class(0), history, Some(kept));
+        store.put(Fixed::of(&key), Entry { key, guard: guard_of(key), class: Class(0) }, history, Some(kept));
     }
 
     /// A read that fills on a miss; true if it was a hit.
@@ -289,6 +362,13 @@ mod tests {
         assert_eq!(store.index.len(), queued.len());
         let cost = |&at: &u32| store.slots[at as usize].value.map_or(0, |_| store.slots[at as usize].cost);
         assert_eq!(queued.iter().map(cost).sum::<usize>(), store.bytes);
+        let ring = |&at: &u32| {
+            let slot = &store.slots[at as usize];
+            (slot.next == NONE) == (slot.guard == slot.key)
+                && (slot.next == NONE || store.slots[slot.next as usize].before == at)
+                && (slot.next == NONE || store.slots[slot.next as usize].guard == slot.guard)
+        };
+        assert!(queued.iter().all(ring));
         for at in queued {
             assert_eq!(
                 store.find(Fixed::of(&store.slots[at as usize].key), &store.slots[at as usize].key),
@@ -304,7 +384,12 @@ mod tests {
         for step in 0..20_000 {
             let key = rng.below(300) as u64;
             match rng.below(10) {
-                0 => drop(store.forget(&key)),
+                0 if step % 2 == 0 => drop(store.forget(&key)),
+                0 => {
+                    store.forget_guarded(&guard_of(key));
+                    let values = |key: u64| store.peek(&key).is_some_and(|slot| slot.value.is_some());
+                    assert!(!(guard_of(key)..guard_of(key) + 10).any(values));
+                }
                 1..5 => drop(store.read(Fixed::of(&key), &key).map(|slot| slot.class)),
                 5..10 => put(&mut store, key, rng.below(60)),
                 step => unreachable!("{step}"),

@@ -17,8 +17,8 @@ fn in_lease_mode_no_answer_is_stale_in_a_random_world() {
 fn without_any_one_rule_the_random_world_finds_a_stale_answer() {
     for rule in Rule::ALL {
         let steps = match rule {
-            // A start happens once a walk, and change times do not exist in that world: aimed at below.
-            Rule::CleanStart | Rule::Forward => continue,
+            // A start happens once a walk, and change times do not exist in that world: aimed at below. Names neither: the proxy's tests.
+            Rule::CleanStart | Rule::Forward | Rule::Targets => continue,
             Rule::DropBeforeSend
             | Rule::Pending
             | Rule::Epoch
@@ -179,4 +179,43 @@ fn a_flight_that_is_overtaken_by_a_younger_one_fills_nothing() {
     assert!(matches!(cache.filled(at(2), quick, &2, PLAIN), Fill::Kept { .. }));
     assert_eq!(cache.filled(at(3), slow, &1, PLAIN), Fill::Refused(Refusal::Older));
     assert_eq!(look(&mut cache, at(4)), 2);
+}
+
+#[test]
+fn what_a_mutation_leaves_behind_is_kept_unless_another_one_ran_meanwhile() {
+    for (other, kept) in [(None, true), (Some(false), false), (Some(true), false)] {
+        let mut cache = lease(Rules::ALL, CleanStart::Yes);
+        let mark = cache.mark(at(0), 1);
+        let second = other.map(|_| cache.mark(at(1), 1));
+        let second = match (second, other) {
+            (Some(second), Some(true)) => {
+                cache.end(at(2), second, Ended::Done);
+                None
+            }
+            (second, _) => second,
+        };
+        let fill = cache.end_with(at(3), mark, Class(0), 2, PLAIN);
+        assert_eq!(matches!(fill, Fill::Kept { .. }), kept, "{other:?}");
+        assert_eq!(cache.get(at(4), &1).is_some(), kept);
+        second.into_iter().for_each(|second| cache.end(at(5), second, Ended::Done));
+        let late = fetch(&mut cache, at(6), 2);
+        assert!(matches!(cache.filled(at(7), late, &2, PLAIN), Fill::Kept { .. }));
+    }
+}
+
+#[test]
+fn a_mutation_drops_all_that_its_key_guards_and_what_left_before_it_fills_none_of_it() {
+    let mut cache = lease(Rules::ALL, CleanStart::Yes);
+    let guarded = |key| Entry { key, guard: 1, class: Class(0) };
+    let early = cache.left(at(0));
+    for key in [2, 3, 4] {
+        assert!(matches!(cache.offer(at(1), early, guarded(key), key, PLAIN), Fill::Kept { .. }));
+    }
+    let mark = cache.mark(at(2), 1);
+    assert!([2, 3, 4].iter().all(|key| cache.get(at(2), key).is_none()));
+    assert_eq!(cache.offer(at(2), early, guarded(2), 2, PLAIN), Fill::Refused(Refusal::Pending));
+    cache.end(at(3), mark, Ended::Done);
+    assert_eq!(cache.offer(at(4), early, guarded(2), 2, PLAIN), Fill::Refused(Refusal::EpochChanged));
+    let late = cache.left(at(4));
+    assert!(matches!(cache.offer(at(5), late, guarded(2), 2, PLAIN), Fill::Kept { .. }));
 }
