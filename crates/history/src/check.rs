@@ -180,9 +180,8 @@ impl Checker {
         let register = self.registers.of(key, self.mode);
         match &mut register.state {
             State::Exact(frontier) => match frontier.begin(step, lost || sure == Sure::Perhaps) {
-                Ok(None) => {}
                 Ok(Some(place)) if !lost => open.push((key, step, place)),
-                Ok(Some(_)) => {}
+                Ok(_) => {}
                 Err(_) => self.report.undecided += 1,
             },
             State::Bounded(staleness) => {

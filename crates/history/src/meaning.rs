@@ -111,7 +111,7 @@ fn refusal(record: &Record, each: &mut impl FnMut(Key, Step, Sure)) {
             name(record.at, Step::read(Need::Not(ABSENT)), each);
         }
         (_, status::STALE) if record.object != ABSENT => {
-            each(Key::Links(record.object), Step::read(Need::Is(0)), Sure::Yes)
+            each(Key::Links(record.object), Step::read(Need::Is(0)), Sure::Yes);
         }
         _ => {}
     }

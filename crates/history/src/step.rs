@@ -82,10 +82,9 @@ impl Step {
     pub(crate) fn apply(self, value: Value) -> Option<Value> {
         let found = self.need.find(value)?;
         Some(match (self.then, found) {
-            (Then::Keep, _) => found,
             (Then::Set(new), _) => Value::Is(new),
             (Then::Forget(_), _) | (Then::Fill(_), Value::Is(ABSENT) | Value::Unknown) => Value::Something,
-            (Then::Fill(_), Value::Something | Value::Is(_)) => found,
+            (Then::Keep, _) | (Then::Fill(_), Value::Something | Value::Is(_)) => found,
             (Then::Add(by), _) => found.map(|old| old.wrapping_add_signed(by)),
             (Then::Max(new), _) => found.map(|old| old.max(new)),
         })

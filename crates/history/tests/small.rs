@@ -9,7 +9,9 @@ fn flagged(history: &str, mode: Mode) -> Vec<String> {
     let mut records: Vec<Record> = history.lines().map(str::trim).filter(|line| !line.is_empty()).map(record).collect();
     records.sort_by_key(|record| record.start);
     let mut checker = Checker::new(mode);
-    records.into_iter().for_each(|record| checker.add(record));
+    for record in records {
+        checker.add(record);
+    }
     let report = checker.finish();
     assert_eq!(report.violations, report.shown.len() as u64);
     report.shown.into_iter().map(|violation| violation.register).collect()
@@ -166,7 +168,8 @@ fn the_time_of_an_object_does_not_run_backwards() {
     };
     for (second, want) in [(5, 0), (11, 1)] {
         let mut checker = Checker::new(Mode::Linearizable);
-        [time(0, 100), time(second, 99)].into_iter().for_each(|record| checker.add(record));
+        checker.add(time(0, 100));
+        checker.add(time(second, 99));
         assert_eq!(checker.finish().violations, want, "overlapping calls may see it in any order");
     }
 }

@@ -192,7 +192,7 @@ impl<'a> Actor<'a> {
     }
 
     fn look(&mut self, dir: u32, name: Name) -> (u32, Handle) {
-        let record = Record { at: place(dir, name), ..Record::new(Kind::Lookup) };
+        let record = Record { at: Some(place(dir, name)), ..Record::new(Kind::Lookup) };
         let handle = self.world.directories[dir as usize];
         self.call(record, &Call::Lookup { what: DirOp { dir: handle.borrow(), name: name.to_string().as_bytes() } })
     }
@@ -270,7 +270,7 @@ impl<'a> Actor<'a> {
     fn create_at(&mut self, kind: Kind, dir: u32, name: Name, how: CreateHow) -> (u32, Handle) {
         let (handle, text) = (self.world.directories[dir as usize], name.to_string());
         let at = DirOp { dir: handle.borrow(), name: text.as_bytes() };
-        self.call(Record { at: place(dir, name), ..Record::new(kind) }, &Call::Create { place: at, how })
+        self.call(Record { at: Some(place(dir, name)), ..Record::new(kind) }, &Call::Create { place: at, how })
     }
 
     fn make(&mut self, plan: Plan) {
@@ -279,7 +279,7 @@ impl<'a> Actor<'a> {
         let (handle, text, target) = (self.world.directories[dir as usize], name.to_string(), version.to_string());
         let at = DirOp { dir: handle.borrow(), name: text.as_bytes() };
         let attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
-        let record = Record { at: place(dir, name), value: version, ..Record::new(kind) };
+        let record = Record { at: Some(place(dir, name)), value: version, ..Record::new(kind) };
         let call = match plan {
             Plan::Mkdir => Call::Mkdir { place: at, attributes },
             _ => Call::Symlink { place: at, attributes, target: target.as_bytes() },
@@ -296,14 +296,14 @@ impl<'a> Actor<'a> {
         let (handle, text) = (self.world.directories[dir as usize], name.to_string());
         let object = DirOp { dir: handle.borrow(), name: text.as_bytes() };
         let call = if kind == Kind::Rmdir { Call::Rmdir { object } } else { Call::Remove { object } };
-        self.call(Record { at: place(dir, name), victim: identity(victim.bytes()), ..Record::new(kind) }, &call).0
+        self.call(Record { at: Some(place(dir, name)), victim: identity(victim.bytes()), ..Record::new(kind) }, &call).0
     }
 
     fn rename(&mut self, from: (u32, Name), to: (u32, Name), object: Handle, victim: Handle) -> u32 {
         let (dirs, texts) = (&self.world.directories, [from.1.to_string(), to.1.to_string()]);
         let record = Record {
-            at: place(from.0, from.1),
-            to: place(to.0, to.1),
+            at: Some(place(from.0, from.1)),
+            to: Some(place(to.0, to.1)),
             object: identity(object.bytes()),
             victim: identity(victim.bytes()),
             ..Record::new(Kind::Rename)
@@ -388,7 +388,7 @@ impl<'a> Actor<'a> {
         let number = self.file();
         let (file, handle, text) = (self.world.files[number], self.world.directories[dir as usize], name.to_string());
         let link = DirOp { dir: handle.borrow(), name: text.as_bytes() };
-        let record = Record { at: place(dir, name), object: identity(file.bytes()), ..Record::new(Kind::Link) };
+        let record = Record { at: Some(place(dir, name)), object: identity(file.bytes()), ..Record::new(Kind::Link) };
         match self.call(record, &Call::Link { file: file.borrow(), link }).0 {
             status::OK => self.own.links[which] = Some(number),
             _ => self.doubt(),
@@ -476,8 +476,8 @@ fn seen(object: u64, attributes: &Fattr3) -> Attributes {
     }
 }
 
-fn place(dir: u32, name: Name) -> Option<Place> {
-    Some(Place { dir, name: Some(name) })
+fn place(dir: u32, name: Name) -> Place {
+    Place { dir, name: Some(name) }
 }
 
 /// A handle as a number: 64 bits of a hash, 0 for none.
