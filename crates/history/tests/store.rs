@@ -80,17 +80,20 @@ fn history(seed: u64, clients: u32, calls: usize) -> Vec<Record> {
         }
     }
     plans.sort_by_key(|(effect, _)| *effect);
-    let mut store = Store::default();
-    store.sizes = [(1000, 0), (1001, 0)].into();
+    let mut store = Store { sizes: [(1000, 0), (1001, 0)].into(), ..Store::default() };
     let mut records: Vec<Record> = plans.into_iter().map(|(_, record)| record).collect();
-    records.iter_mut().for_each(|record| store.execute(record));
+    for record in &mut records {
+        store.execute(record);
+    }
     records.sort_by_key(|record| record.start);
     records
 }
 
 fn violations(records: &[Record], mode: Mode) -> u64 {
     let mut checker = Checker::new(mode);
-    records.iter().for_each(|record| checker.add(record.clone()));
+    for record in records {
+        checker.add(record.clone());
+    }
     let report = checker.finish();
     assert_eq!(report.undecided, 0);
     report.violations
@@ -174,7 +177,10 @@ fn files_are_read_in_the_order_of_time_and_several_are_one_history() {
         assert_eq!(read.len(), records.len());
         assert_eq!(check(&paths, Mode::Linearizable, &mut |_, _| {}).unwrap().violations, 0);
     }
-    assert!(check(&[even.0.clone()], Mode::Linearizable, &mut |_, _| {}).unwrap().violations > 0, "half is not all");
+    assert!(
+        check(std::slice::from_ref(&even.0), Mode::Linearizable, &mut |_, _| {}).unwrap().violations > 0,
+        "half is not all"
+    );
 }
 
 #[test]
@@ -198,7 +204,7 @@ fn a_damaged_file_is_refused_in_words() {
     ];
     for (bytes, want) in cases {
         std::fs::write(&file.0, bytes).unwrap();
-        let error = check(&[file.0.clone()], Mode::Linearizable, &mut |_, _| {}).unwrap_err().to_string();
+        let error = check(std::slice::from_ref(&file.0), Mode::Linearizable, &mut |_, _| {}).unwrap_err().to_string();
         assert!(error.contains(want) && !error.contains('\n'), "{error}");
     }
 }
