@@ -4,6 +4,7 @@
 
 mod support;
 
+use midas_lab::Scratch;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Output;
@@ -11,17 +12,16 @@ use support::{midas, root};
 
 /// A file in a directory that goes away with it.
 struct File {
-    dir: PathBuf,
+    _scratch: Scratch,
     path: PathBuf,
 }
 
 impl File {
-    fn new(name: &str, text: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("midas-check-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("midas.toml");
+    fn new(text: &str) -> Self {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("midas.toml");
         std::fs::write(&path, text).unwrap();
-        Self { dir, path }
+        Self { _scratch: scratch, path }
     }
 
     fn check(&self, more: &str) -> Output {
@@ -34,12 +34,6 @@ impl File {
     }
 }
 
-impl Drop for File {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
 /// The complete file in docs/operating.md.
 fn example() -> String {
     let document = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
@@ -48,7 +42,7 @@ fn example() -> String {
 
 #[test]
 fn a_good_file_is_told_what_it_means() {
-    let file = File::new("good", &(example() + "[[pool]]\nname = \"spare\"\nservers = \"127.0.0.9:2049\"\n"));
+    let file = File::new(&(example() + "[[pool]]\nname = \"spare\"\nservers = \"127.0.0.9:2049\"\n"));
     let output = file.check("");
     assert!(output.status.success() && output.stderr.is_empty());
     let want = "\
@@ -64,7 +58,7 @@ warning: pool 'spare' has no export
 
 #[test]
 fn a_good_file_in_json_has_every_key() {
-    let file = File::new("json", &example());
+    let file = File::new(&example());
     let output = file.check("--json");
     assert!(output.status.success() && output.stderr.is_empty());
     let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -82,7 +76,7 @@ fn a_good_file_in_json_has_every_key() {
 #[test]
 fn a_bad_file_is_told_every_mistake() {
     let bad = example().replace("policy =", "polisy =").replace("squash = \"none\"", "squash = \"rot\"");
-    let file = File::new("bad", &bad);
+    let file = File::new(&bad);
     let output = file.check("");
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());

@@ -4,6 +4,7 @@
 
 mod support;
 
+use midas_lab::Scratch;
 use serde_json::Value;
 use std::path::PathBuf;
 use support::{impossible, midas, rows, text};
@@ -62,7 +63,8 @@ fn what_is_impossible_is_said_in_one_line_that_names_what_is_possible() {
 
 #[test]
 fn a_bad_scenario_is_named_with_its_line() {
-    let dir = scratch("scenario");
+    let scratch = Scratch::new();
+    let dir = scratch.path();
     for (text, named) in [
         ("workload = \"uniform\"\nsevers = 3\n", "bad.toml:2"),
         ("servers = 5000\n", "bad.toml: --servers must be in 1..1024"),
@@ -138,8 +140,8 @@ fn every_command_explains_itself() {
 
 #[test]
 fn files_hold_the_rows_that_are_printed() {
-    let dir = scratch("files");
-    let (csv, out) = (dir.join("rows.csv"), dir.join("out/deep"));
+    let scratch = Scratch::new();
+    let (csv, out) = (scratch.path().join("rows.csv"), scratch.path().join("out/deep"));
     let files = format!("--csv {} --out {}", csv.display(), out.display());
     let printed = rows(&format!("sim run --policy paper:key=object,pin=free,rr --duration 2s {files}")).0;
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
@@ -158,10 +160,4 @@ fn a_file_that_cannot_be_written_fails_in_one_line() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
         assert!(output.stdout.is_empty());
     }
-}
-
-fn scratch(name: &str) -> PathBuf {
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
 }

@@ -3,18 +3,17 @@
 
 mod support;
 
+use midas_lab::raw::{Raw, call, handle};
 use midas_lab::{
-    Endpoint, Ganesha, Guest, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, null_call, require, rpcinfo,
-    showmount,
+    Endpoint, Ganesha, Guest, PATIENCE, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, null_call, require,
+    rpcinfo, showmount, succeeded,
 };
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Procedure};
 use midas_nfs::{portmap, rpc};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::Output;
 use support::nfsd::Nfsd;
-use support::raw::{PATIENCE, Raw, call, handle};
 use support::serve::{Serve, Site, client};
 use support::switch::Switch;
 
@@ -27,12 +26,6 @@ fn host() -> (Ipv4Addr, String) {
     let host = loopback(1, &[PORTMAP, NFS, MOUNT]);
     let listen = format!("nfs = \"{host}:{NFS}\"\nmount = \"{host}:{MOUNT}\"\nportmap = \"{host}:{PORTMAP}\"");
     (host, listen)
-}
-
-fn succeeded(output: &Output) -> String {
-    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
-    said
 }
 
 #[test]
@@ -79,9 +72,8 @@ fn k_every_tool_finds_it_through_portmap() {
         return;
     }
     let nfsd = Nfsd::start(&["--servers", "3", "--export", "/data"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
     let (host, listen) = host();
-    let _proxy = Site { listen, ..Site::of(&servers) }.start();
+    let _proxy = Site { listen, ..Site::of(&nfsd.endpoints()) }.start();
     let name = host.to_string();
     assert!(succeeded(&showmount(&["-e", &name])).contains("/scratch 127.0.0.0/8"));
     Client::connect((host, MOUNT).into(), &Caller::ROOT, PATIENCE).unwrap().mount(b"/scratch").unwrap();
@@ -116,8 +108,7 @@ fn k_without_portmap_tools_are_told_the_ports() {
         return;
     }
     let nfsd = Nfsd::start(&["--servers", "3", "--export", "/data"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::start(&servers);
+    let proxy = Serve::start(&nfsd.endpoints());
     let endpoint = proxy.endpoint();
     for (port, program, version, there) in [
         (endpoint.nfs_port, 100_003, 3, true),

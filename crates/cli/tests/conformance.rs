@@ -4,9 +4,9 @@
 mod support;
 
 use midas_conformance::{Difference, Target, Transcript, diff, faults, idle, run};
-use midas_lab::{Endpoint, Ganesha, Part, Scratch, require};
-use std::net::SocketAddr;
+use midas_lab::{Ganesha, Part, Scratch, require};
 use support::nfsd::Nfsd;
+use support::target;
 
 /// The heads believe nothing that they know of a file: what the observer changed is seen at once.
 const NO_EXPIRATION: u32 = 0;
@@ -48,11 +48,6 @@ fn twice(target: &Target) -> Transcript {
     let first = run(target);
     assert_eq!(told(&diff(&first, &run(target)).iter().collect::<Vec<_>>()), "", "the second run differs");
     first
-}
-
-fn target(endpoint: &Endpoint) -> Target {
-    let at = |port| SocketAddr::new(endpoint.address.into(), port);
-    Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
 }
 
 fn told(differences: &[&Difference]) -> String {

@@ -3,20 +3,19 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Scratch};
-use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, DirOp, FileHandle, Reply, Sattr3};
+use midas_lab::raw::handle;
+use midas_lab::{Scratch, mkdir, until};
+use midas_net::Client;
+use midas_nfs::nfs3::{Call, Nfsstat3};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use support::load::Load;
 use support::midas;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 
 struct World {
     _nfsd: Nfsd,
@@ -28,9 +27,9 @@ impl World {
     /// A proxy over three servers.
     fn new(nfsd: &[&str], lines: &str) -> Self {
         let nfsd = Nfsd::start(&[&["--servers", "3"], nfsd].concat());
-        let endpoints: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
         let servers = nfsd.addresses.iter().map(ToString::to_string).collect();
-        Self { proxy: Serve::start_with(&endpoints, lines), _nfsd: nfsd, servers }
+        let proxy = Site { more: lines.to_owned(), ..Site::of(&nfsd.endpoints()) }.start();
+        Self { proxy, _nfsd: nfsd, servers }
     }
 
     /// What a command printed that must succeed.
@@ -60,34 +59,17 @@ impl World {
         let status = self.json("status");
         status["pools"][0]["servers"].as_array().unwrap().iter().map(|server| server[figure].clone()).collect()
     }
-
-    /// A client of the proxy, and the export's root.
-    fn client(&self) -> (Client, Vec<u8>) {
-        let Endpoint { address, nfs_port, mount_port, path } = self.proxy.endpoint();
-        let connect = |port| Client::connect(SocketAddr::new(address.into(), port), &Caller::ROOT, PATIENCE).unwrap();
-        let root = connect(mount_port).mount(path.as_bytes()).unwrap().root;
-        (connect(nfs_port), root)
-    }
 }
 
-fn mkdir(client: &mut Client, root: &[u8], name: &str) -> Vec<u8> {
-    let place = DirOp { dir: FileHandle::new(root).unwrap(), name: name.as_bytes() };
-    match client.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() {
-        Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn getattr(client: &mut Client, handle: &[u8]) {
-    let object = FileHandle::new(handle).unwrap();
-    assert!(matches!(client.nfs(&Call::Getattr { object }).unwrap(), Reply::Getattr(Ok(_))));
+fn getattr(client: &mut Client, object: &[u8]) {
+    assert_eq!(client.nfs(&Call::Getattr { object: handle(object) }).unwrap().status(), Nfsstat3::OK);
 }
 
 #[test]
 fn what_is_explained_is_what_happens_and_asking_changes_nothing() {
     let world = World::new(&[], "");
-    let (mut client, root) = world.client();
-    let directory = mkdir(&mut client, &root, "run 7");
+    let (mut client, root) = world.proxy.client();
+    let directory = mkdir(&mut client, &root, b"run 7");
     let status = world.run("status");
     for word in ["ready", "export /scratch of heads: policy first-fit, mode strict", "pool heads", &world.servers[2]] {
         assert!(status.contains(word), "no '{word}' in:\n{status}");
@@ -156,28 +138,22 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
 }
 
-/// Waits until a figure of the world is what it should be, as long as the load runs.
-fn until(load: &std::thread::JoinHandle<String>, what: &str, mut there: impl FnMut() -> bool) {
-    while !there() {
-        assert!(!load.is_finished(), "the load ended before {what}");
-    }
-}
-
 #[test]
 fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
     let world = World::new(&["--service", "const:1ms"], "");
-    let Endpoint { nfs_port, mount_port, .. } = world.proxy.endpoint();
-    let load = format!(
-        "bench 127.0.0.1:{nfs_port}/scratch?mount={mount_port} --op lookup --depth 4 --connections 8 --duration 25s \
-         --timeout 60s --json"
-    );
-    let load = std::thread::spawn(move || support::text(&load));
+    let load = Load::start(&world.proxy, "--op lookup --depth 4 --connections 8 --duration 25s --timeout 60s");
+    let until = |what: &str, there: &dyn Fn() -> bool| {
+        until(what, || {
+            load.goes_on();
+            there()
+        });
+    };
     let moved = |routes: &BTreeMap<String, u64>| routes["steered"] + routes["pinned"];
-    until(&load, "first-fit moved calls", || moved(&world.routes()) > 200);
+    until("first-fit moved calls", &|| moved(&world.routes()) > 200);
 
     let only = |why: &str, calls: u64| {
         let before = world.routes();
-        until(&load, "the change was seen at work", || world.routes()[why] > before[why] + calls);
+        until("the change was seen at work", &|| world.routes()[why] > before[why] + calls);
         let after = world.routes();
         for (other, count) in before.iter().filter(|(other, _)| *other != why) {
             assert_eq!(after[other], *count, "calls went '{other}' after the command that leaves only '{why}'");
@@ -188,7 +164,7 @@ fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
     assert!(world.run("status").contains("bypass is on"));
     world.run("bypass off");
     let before = moved(&world.routes());
-    until(&load, "first-fit moved calls again", || moved(&world.routes()) > before + 100);
+    until("first-fit moved calls again", &|| moved(&world.routes()) > before + 100);
 
     world.run("set /scratch policy=rr");
     only("turn", 500);
@@ -197,23 +173,18 @@ fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
     let sent = |server: usize| world.servers("dispatched")[server].as_u64().unwrap();
     world.run(&format!("drain {}", world.servers[1]));
     let (drained, others) = (sent(1), sent(0));
-    until(&load, "the others took its calls", || sent(0) > others + 300);
+    until("the others took its calls", &|| sent(0) > others + 300);
     assert_eq!((sent(1), &world.servers("health")[1]), (drained, &"drained".into()));
     world.run(&format!("undrain {}", world.servers[1]));
-    until(&load, "it took calls again", || sent(1) > drained + 100);
+    until("it took calls again", &|| sent(1) > drained + 100);
 
-    let report: Value = serde_json::from_str(&load.join().unwrap()).unwrap();
-    let counts = &report["cells"][0]["arms"][0]["counts"];
-    assert!(counts["answered"].as_u64().unwrap() > 1000, "{counts}");
-    for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched"] {
-        assert_eq!(counts[bad], 0, "{bad}: {counts}");
-    }
+    load.end();
 }
 
 #[test]
 fn metrics_follow_their_format_and_count_what_happened() {
     let world = World::new(&[], "[admin]\ntcp = \"127.0.0.1:0\"");
-    let (mut client, root) = world.client();
+    let (mut client, root) = world.proxy.client();
     for _ in 0..7 {
         getattr(&mut client, &root);
     }
@@ -251,7 +222,7 @@ fn metrics_follow_their_format_and_count_what_happened() {
 #[test]
 fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
     let scratch = Scratch::new();
-    let (file, socket) = (scratch.path().join("midas.toml"), scratch.path().join("other"));
+    let file = scratch.path().join("midas.toml");
     let config = "[listen]\nnfs = \"127.0.0.1:0\"\n[[pool]]\nname = \"heads\"\nservers = [\"127.0.0.1:1\"]\n\
          [[export]]\npath = \"/scratch\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
          [admin]\nsocket = \"/nowhere/at/all\"\n";
@@ -259,26 +230,13 @@ fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
     let refused = midas(&format!("serve --config {}", file.display()));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(refused.status.code() == Some(1) && said.contains("/nowhere/at/all"), "{said}");
-    let mut serve = Command::new(env!("CARGO_BIN_EXE_midas"));
-    serve.arg("serve").arg("--config").arg(&file).arg("--socket").arg(&socket);
-    let mut child = serve.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let answers: Vec<(u16, String)> =
-        ["GET /health", "GET /ready"].map(|request| http(&mut connect(&socket), request, "")).into();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(answers[0].0, 200, "{answers:?}");
-    assert!(answers[1].0 == 503 && answers[1].1.contains("export /scratch: no server"), "{answers:?}");
-}
-
-fn connect(socket: &Path) -> UnixStream {
-    let start = Instant::now();
-    loop {
-        match UnixStream::connect(socket) {
-            Ok(stream) => return stream,
-            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
-        }
-        std::thread::yield_now();
-    }
+    let proxy = Serve::launch(config, |_| {});
+    // It is never ready, so nothing tells that it listens.
+    until("the control socket answers", || UnixStream::connect(proxy.socket()).is_ok());
+    let ask = |request| http(&mut UnixStream::connect(proxy.socket()).unwrap(), request, "");
+    let (health, ready) = (ask("GET /health"), ask("GET /ready"));
+    assert_eq!(health.0, 200, "{health:?}");
+    assert!(ready.0 == 503 && ready.1.contains("export /scratch: no server"), "{ready:?}");
 }
 
 /// One exchange over a connection of its own.
@@ -333,5 +291,3 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
     }
     samples
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);

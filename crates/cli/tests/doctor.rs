@@ -3,20 +3,17 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Part, Scratch, require};
-use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, FileHandle, Reply};
+use midas_lab::raw::handle;
+use midas_lab::{Endpoint, Ganesha, Part, Scratch, require, until};
+use midas_nfs::nfs3::{Call, Reply};
 use serde_json::Value;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 use support::{impossible, midas};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 /// A proxy that answers MOUNT where it answers NFS.
 const NFS_ALONE: &str = "nfs = \"127.0.0.1:0\"";
 
@@ -34,18 +31,10 @@ impl File {
         Self { _scratch: scratch, path }
     }
 
-    /// Servers that answer MOUNT where they answer NFS, but for those that all have another port.
-    fn over(servers: &[Endpoint], staleness: &str) -> Self {
-        let listed: Vec<String> =
-            servers.iter().map(|server| format!("\"{}:{}\"", server.address, server.nfs_port)).collect();
-        let mount = servers[0].mount_port;
-        let mount = if mount == servers[0].nfs_port { String::new() } else { format!("mount_port = {mount}\n") };
-        let source = if servers[0].path.is_empty() { "/" } else { &servers[0].path };
-        Self::new(&format!(
-            "[[pool]]\nname = \"heads\"\nservers = [{}]\n{mount}staleness = \"{staleness}\"\n\
-             [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = \"127.0.0.0/8\"\naccess = \"rw\"\n",
-            listed.join(", ")
-        ))
+    /// Over these servers, at the ports where a proxy listens by default.
+    fn over(servers: &[Endpoint], staleness: &'static str) -> Self {
+        let listen = "nfs = \"0.0.0.0:2049\"".to_owned();
+        Self::new(&Site { listen, staleness, ..Site::of(servers) }.config())
     }
 
     fn check(&self) -> Output {
@@ -86,18 +75,10 @@ impl Examined {
     }
 }
 
-fn endpoints(nfsd: &Nfsd) -> Vec<Endpoint> {
-    (0..nfsd.addresses.len()).map(|server| nfsd.endpoint(server)).collect()
-}
-
 /// The names in the root of a server.
 fn names(server: &Endpoint) -> Vec<String> {
-    let at = |port| SocketAddr::new(server.address.into(), port);
-    let path = if server.path.is_empty() { "/" } else { &server.path };
-    let root =
-        Client::connect(at(server.mount_port), &Caller::ROOT, PATIENCE).unwrap().mount(path.as_bytes()).unwrap().root;
-    let mut client = Client::connect(at(server.nfs_port), &Caller::ROOT, PATIENCE).unwrap();
-    let call = Call::Readdir { dir: FileHandle::new(&root).unwrap(), cookie: 0, cookieverf: [0; 8], count: 8192 };
+    let (mut client, root) = server.client();
+    let call = Call::Readdir { dir: handle(&root), cookie: 0, cookieverf: [0; 8], count: 8192 };
     let Reply::Readdir(Ok(page)) = client.nfs(&call).unwrap() else { panic!("READDIR failed") };
     let all = page.entries().map(|entry| String::from_utf8(entry.unwrap().name.to_vec()).unwrap());
     all.filter(|name| name != "." && name != "..").collect()
@@ -106,7 +87,7 @@ fn names(server: &Endpoint) -> Vec<String> {
 #[test]
 fn good_servers_are_well_and_nothing_is_left_behind() {
     let nfsd = Nfsd::start(&["--servers", "3"]);
-    let servers = endpoints(&nfsd);
+    let servers = nfsd.endpoints();
     let file = File::over(&servers, "60s");
     let looked = file.doctor("");
     assert_eq!(looked.code, Some(0));
@@ -132,7 +113,7 @@ fn good_servers_are_well_and_nothing_is_left_behind() {
 #[test]
 fn a_server_with_other_handles_is_named_and_told_what_to_change() {
     let nfsd = Nfsd::start(&["--servers", "3", "--fault", "1=other-handles"]);
-    let examined = File::over(&endpoints(&nfsd), "0s").doctor("--write");
+    let examined = File::over(&nfsd.endpoints(), "0s").doctor("--write");
     assert_eq!(examined.code, Some(1));
     let stranger = nfsd.addresses[1].to_string();
     examined.tells("handles", &["change", &stranger, "root is another", "Export_Id", "fsid="]);
@@ -144,7 +125,7 @@ fn a_server_with_other_handles_is_named_and_told_what_to_change() {
 #[test]
 fn a_server_that_is_down_could_not_be_asked_and_the_others_were() {
     let nfsd = Nfsd::start(&["--servers", "3", "--fault", "2=down"]);
-    let examined = File::over(&endpoints(&nfsd), "0s").doctor("--write");
+    let examined = File::over(&nfsd.endpoints(), "0s").doctor("--write");
     assert_eq!(examined.code, Some(2));
     examined.tells("reachable", &["unasked", &nfsd.addresses[2].to_string(), "refused"]);
     examined.tells("staleness", &["ok", "at once"]);
@@ -154,7 +135,7 @@ fn a_server_that_is_down_could_not_be_asked_and_the_others_were() {
 #[test]
 fn a_server_that_does_not_let_write_is_named() {
     let nfsd = Nfsd::start(&["--servers", "2", "--export", "/scratch"]);
-    let mut servers = endpoints(&nfsd);
+    let mut servers = nfsd.endpoints();
     // A proxy is a server too, and this one is read-only.
     let site = Site { listen: NFS_ALONE.to_owned(), ..Site::of(&servers) };
     let read_only = Serve::of(&site.config().replace("access = \"rw\"", "access = \"ro\""));
@@ -174,7 +155,7 @@ fn a_server_that_does_not_let_write_is_named() {
 fn a_server_that_wants_reserved_ports_is_told_so() {
     let nfsd = Nfsd::start(&["--export", "/scratch"]);
     // A proxy is one by default.
-    let site = Site { listen: NFS_ALONE.to_owned(), insecure: false, ..Site::of(&endpoints(&nfsd)) };
+    let site = Site { listen: NFS_ALONE.to_owned(), insecure: false, ..Site::of(&nfsd.endpoints()) };
     let proxy = site.start();
     let examined = File::over(&[proxy.endpoint()], "0s").doctor("");
     match rustix::process::geteuid().is_root() {
@@ -205,20 +186,12 @@ fn an_export_that_is_not_there_and_a_file_that_is_wrong_are_told() {
 #[test]
 fn interrupted_it_takes_back_what_it_made() {
     let mut nfsd = Nfsd::start(&["--servers", "2", "--truth", "--service", "const:20ms"]);
-    let servers = endpoints(&nfsd);
+    let servers = nfsd.endpoints();
     let file = File::over(&servers, "0s");
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_midas"));
     let doctor = doctor.args(["doctor", "--write", "--config"]).arg(&file.path);
     let child = doctor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        nfsd.tell("truth");
-        let creates = nfsd.line()["servers"][0]["calls"]["CREATE"].as_u64().unwrap_or(0);
-        if creates > 5 {
-            break;
-        }
-        assert!(Instant::now() < limit, "it makes nothing");
-    }
+    until("it makes something", || nfsd.executed("CREATE")[0] > 5);
     let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(told.success());
     let output = child.wait_with_output().unwrap();

@@ -3,11 +3,11 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Scratch};
+use midas_lab::raw::handle;
+use midas_lab::{PATIENCE, Scratch, mkdir};
 use midas_net::{Caller, Client, ClientError, Mount};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Reply, Sattr3};
 use std::net::SocketAddr;
-use std::time::Duration;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 
@@ -26,9 +26,8 @@ fn config(open: &Nfsd, closed: &Nfsd) -> String {
     )
 }
 
-fn client(proxy: &Serve) -> Client {
-    let Endpoint { address, nfs_port, .. } = proxy.endpoint();
-    Client::connect(SocketAddr::new(address.into(), nfs_port), &Caller::ROOT, PATIENCE).unwrap()
+fn connect(address: SocketAddr) -> Client {
+    Client::connect(address, &Caller::ROOT, PATIENCE).unwrap()
 }
 
 fn root(proxy: &Serve, path: &str) -> Vec<u8> {
@@ -36,13 +35,11 @@ fn root(proxy: &Serve, path: &str) -> Vec<u8> {
 }
 
 fn mount(proxy: &Serve, path: &str) -> Result<Mount, ClientError> {
-    let Endpoint { address, mount_port, .. } = proxy.endpoint();
-    let mut mount = Client::connect(SocketAddr::new(address.into(), mount_port), &Caller::ROOT, PATIENCE).unwrap();
-    mount.mount(path.as_bytes())
+    connect(proxy.mount[0]).mount(path.as_bytes())
 }
 
 fn create(client: &mut Client, dir: &[u8], name: &[u8]) -> Result<Vec<u8>, Nfsstat3> {
-    let place = DirOp { dir: FileHandle::new(dir).unwrap(), name };
+    let place = DirOp { dir: handle(dir), name };
     match client.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap() {
         Reply::Create(Ok(made)) => Ok(made.object.unwrap().bytes().to_vec()),
         failed => Err(failed.status()),
@@ -50,7 +47,7 @@ fn create(client: &mut Client, dir: &[u8], name: &[u8]) -> Result<Vec<u8>, Nfsst
 }
 
 fn getattr(client: &mut Client, object: &[u8]) -> Nfsstat3 {
-    client.nfs(&Call::Getattr { object: FileHandle::new(object).unwrap() }).unwrap().status()
+    client.nfs(&Call::Getattr { object: handle(object) }).unwrap().status()
 }
 
 #[test]
@@ -61,21 +58,21 @@ fn each_handle_finds_its_export_also_in_a_proxy_that_has_never_seen_it() {
     let first = Serve::of(&config(&open, &closed));
     let (open_root, closed_root) = (root(&first, "/open"), root(&first, "/closed"));
     assert_ne!(open_root, closed_root, "these servers' handles differ");
-    let mut before = client(&first);
+    let mut before = connect(first.nfs[0]);
     let file = create(&mut before, &open_root, b"file").unwrap();
     assert_eq!(create(&mut before, &closed_root, b"file"), Err(Nfsstat3::ROFS));
     drop(first);
 
     let second = Serve::of(&config(&open, &closed));
-    let mut after = client(&second);
+    let mut after = connect(second.nfs[0]);
     assert_eq!(getattr(&mut after, &file), Nfsstat3::OK);
     assert_eq!(create(&mut after, &closed_root, b"file"), Err(Nfsstat3::ROFS));
     assert!(create(&mut after, &open_root, b"another").is_ok());
     let mut nobodys = file.clone();
     nobodys[0] ^= 0xff;
     assert!(matches!(getattr(&mut after, &nobodys), Nfsstat3::STALE | Nfsstat3::BADHANDLE));
-    let from = DirOp { dir: FileHandle::new(&open_root).unwrap(), name: b"file" };
-    let to = DirOp { dir: FileHandle::new(&closed_root).unwrap(), name: b"file" };
+    let from = DirOp { dir: handle(&open_root), name: b"file" };
+    let to = DirOp { dir: handle(&closed_root), name: b"file" };
     assert_eq!(after.nfs(&Call::Rename { from, to }).unwrap().status(), Nfsstat3::XDEV);
 }
 
@@ -90,20 +87,16 @@ fn exports_whose_handles_are_the_same_are_not_both_served() {
 #[test]
 fn nothing_leads_above_an_exports_root() {
     let nfsd = Nfsd::start(&["--servers", "2"]);
-    let mut direct = Client::connect(nfsd.addresses[0], &Caller::ROOT, PATIENCE).unwrap();
-    let top = direct.mount(b"/").unwrap().root;
-    let place = DirOp { dir: FileHandle::new(&top).unwrap(), name: b"below" };
-    assert_eq!(direct.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap().status(), Nfsstat3::OK);
-    let proxy = Site { source: "/below".to_owned(), ..Site::of(&[nfsd.endpoint(0), nfsd.endpoint(1)]) }.start();
+    let (mut direct, top) = nfsd.endpoint(0).client();
+    mkdir(&mut direct, &top, b"below");
+    let proxy = Site { source: "/below".to_owned(), ..Site::of(&nfsd.endpoints()) }.start();
     let (mut client, root) = proxy.client();
     assert_ne!(root, top);
     assert_eq!(client.walk(&root, b"..").unwrap(), root);
-    let dir = FileHandle::new(&root).unwrap();
+    let dir = handle(&root);
     let (cookie, cookieverf, dircount, maxcount) = (0, [0; 8], 4096, 8192);
     let listed = client.nfs(&Call::Readdirplus { dir, cookie, cookieverf, dircount, maxcount }).unwrap();
     let Reply::Readdirplus(Ok(page)) = listed else { panic!("{listed:?}") };
     let names: Vec<_> = page.entries().map(Result::unwrap).map(|plus| (plus.entry.name, plus.handle)).collect();
     assert_eq!(names, [(b".".as_slice(), Some(dir)), (b"..".as_slice(), None)]);
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);

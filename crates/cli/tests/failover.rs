@@ -3,16 +3,17 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Part, Scratch, require};
+use midas_lab::{Endpoint, Ganesha, PATIENCE, Part, Scratch, readable, require};
+use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use support::load::Load;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 
 /// These tests measure: each has the machine for itself.
 fn alone() -> MutexGuard<'static, ()> {
@@ -20,47 +21,40 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `midas bench` at work, with its history.
-struct Load {
-    report: JoinHandle<String>,
+/// A load with its history.
+struct Told {
+    load: Load,
     history: PathBuf,
     _scratch: Scratch,
     /// CLOCK_MONOTONIC, as the history has it, at the start; and our own clock then.
     start: (u64, Instant),
 }
 
-impl Load {
+impl Told {
     fn start(proxy: &Serve, load: &str, duration: Duration) -> Self {
         let scratch = Scratch::new();
         let history = scratch.path().join("history");
-        let Endpoint { nfs_port, mount_port, .. } = proxy.endpoint();
-        let command = format!(
-            "bench 127.0.0.1:{nfs_port}/scratch?mount={mount_port} {load} --duration {}s --timeout 60s --history {} --json",
-            duration.as_secs(),
-            history.display()
-        );
+        File::create(&history).unwrap();
+        let (seconds, file) = (duration.as_secs(), history.display());
+        let options = format!("{load} --duration {seconds}s --timeout 60s --history {file}");
         let start = (monotonic(), Instant::now());
-        Self { report: std::thread::spawn(move || support::text(&command)), history, _scratch: scratch, start }
+        Self { load: Load::start(proxy, &options), history, _scratch: scratch, start }
     }
 
     /// Waits until so many more calls have ended: what is to happen next then happens under load.
     fn wait(&self, calls: usize) {
+        let mut growth = File::from(init(CreateFlags::CLOEXEC).unwrap());
+        add_watch(&growth, &self.history, WatchFlags::MODIFY).unwrap();
+        let mut file = File::open(&self.history).unwrap();
+        // What was there before does not count.
+        file.seek(SeekFrom::End(0)).unwrap();
         let mut seen = 0;
-        let mut file = None;
         while seen < calls {
-            assert!(!self.report.is_finished(), "the load ended too early");
-            file = file.or_else(|| File::open(&self.history).ok()).map(|mut file| {
-                // What was there before does not count.
-                if seen == 0 {
-                    file.seek(SeekFrom::End(0)).unwrap();
-                    seen = 1;
-                }
-                seen += new_lines(&mut file);
-                file
-            });
-            // A file tells nobody that it has grown.
-            std::thread::park_timeout(Duration::from_millis(20));
+            assert!(readable(&growth, PATIENCE), "no call ends");
+            let _event = growth.read(&mut [0; 1024]).unwrap();
+            seen += new_lines(&mut file);
         }
+        self.load.goes_on();
     }
 
     fn now(&self) -> u64 {
@@ -71,22 +65,14 @@ impl Load {
     fn run(&self, span: Duration) {
         let until = Instant::now() + span;
         self.wait(1000);
-        while Instant::now() < until {
-            assert!(!self.report.is_finished(), "the load ended too early");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+        self.load.goes_on_for(until.saturating_duration_since(Instant::now()));
     }
 
-    /// The counts, and when every call began and ended; no client may have seen an error.
-    fn end(self) -> (Value, Vec<Span>) {
-        let (history, counts) = (self.history.clone(), self.report.join().unwrap());
-        let report: Value = serde_json::from_str(&counts).unwrap();
-        let arm = &report["cells"][0]["arms"][0];
-        for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"] {
-            assert_eq!(arm["counts"][bad], 0, "{bad}: {} {}", arm["counts"], arm["errors"]);
-        }
-        let lines = BufReader::new(File::open(history).unwrap()).lines();
-        (arm["counts"].clone(), lines.map(|line| Span::of(&line.unwrap())).collect())
+    /// When every call began and ended; no client may have seen an error.
+    fn end(self) -> Vec<Span> {
+        self.load.end();
+        let lines = BufReader::new(File::open(self.history).unwrap()).lines();
+        lines.map(|line| Span::of(&line.unwrap())).collect()
     }
 }
 
@@ -125,28 +111,9 @@ fn took(call: &Span) -> Duration {
     Duration::from_nanos(call.finished - call.intended)
 }
 
-fn config(servers: &[Endpoint], failover_after: &str) -> String {
-    let listed: Vec<String> =
-        servers.iter().map(|server| format!("\"{}:{}\"", server.address, server.nfs_port)).collect();
-    let source = if servers[0].path.is_empty() { "/" } else { &servers[0].path };
-    let mount = match servers[0].mount_port == servers[0].nfs_port {
-        true => String::new(),
-        false => format!("mount_port = {}\n", servers[0].mount_port),
-    };
-    format!(
-        "[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
-         [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount}staleness = \"0s\"\nfailover_after = \"{failover_after}\"\n\
-         probe_interval = \"200ms\"\nprobe_timeout = \"1s\"\n\
-         [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
-         access = \"rw\"\nsquash = \"none\"\ninsecure = true\n",
-        listed.join(", "),
-    )
-}
-
-/// Calls that servers have executed, by procedure.
-fn executed(truth: &Value, procedure: &str) -> u64 {
-    let servers = truth["servers"].as_array().unwrap();
-    servers.iter().map(|server| server["calls"][procedure].as_u64().unwrap_or(0)).sum()
+fn proxy(servers: &[Endpoint], failover_after: &str) -> Serve {
+    let pool = format!("failover_after = \"{failover_after}\"\nprobe_interval = \"200ms\"\nprobe_timeout = \"1s\"\n");
+    Site { pool, ..Site::of(servers) }.start()
 }
 
 /// The p99 of calls that began in this second half of a second, in ms; none if nearly none did.
@@ -164,8 +131,8 @@ fn a_server_that_crashes_and_comes_back_costs_no_error_and_soon_no_time() {
         return;
     }
     let mut ganesha = Ganesha::start(3, 0);
-    let proxy = Serve::of(&config(ganesha.heads(), "30s"));
-    let load = Load::start(&proxy, MIXED, Duration::from_secs(60));
+    let proxy = proxy(ganesha.heads(), "30s");
+    let load = Told::start(&proxy, MIXED, Duration::from_secs(60));
     let mut crashes = Vec::new();
     for head in [1, 2] {
         load.run(Duration::from_secs(8));
@@ -174,8 +141,7 @@ fn a_server_that_crashes_and_comes_back_costs_no_error_and_soon_no_time() {
         load.run(Duration::from_secs(8));
         ganesha.restart(head);
     }
-    let (counts, calls) = load.end();
-    println!("{counts}");
+    let calls = load.end();
     for crash in crashes {
         let window = |at: u64| p99(&calls, at, at + HALF_SECOND);
         let before: Vec<f64> = (1..=6).filter_map(|step| window(crash - step * HALF_SECOND)).collect();
@@ -200,38 +166,37 @@ fn a_server_that_crashes_for_good_delays_every_call_by_failover_after_at_most() 
         return;
     }
     let ganesha = Ganesha::start(3, 0);
-    let proxy = Serve::of(&config(ganesha.heads(), "5s"));
-    let load = Load::start(&proxy, MIXED, Duration::from_secs(15));
+    let proxy = proxy(ganesha.heads(), "5s");
+    let load = Told::start(&proxy, MIXED, Duration::from_secs(15));
     load.run(Duration::from_secs(4));
     ganesha.kill(0);
-    let (counts, calls) = load.end();
+    let calls = load.end();
     let longest = calls.iter().map(took).max().unwrap();
     let waited = calls.iter().filter(|call| took(call) > Duration::from_secs(3)).count();
-    println!("{counts}; the longest call took {longest:?}, {waited} waited for the server in vain");
+    println!("the longest call took {longest:?}, {waited} waited for the server in vain");
     assert!(waited > 0, "no call was perhaps executed: the test shows nothing");
     assert!(longest <= Duration::from_secs(5), "{longest:?}");
 }
 
-/// Three embedded servers that keep the truth, under a load, with two things that happen to the second one.
-fn counted(load: &str, first: &str, second: Option<&str>) -> (Vec<Span>, Value) {
+/// Three embedded servers that keep the truth, under a load, with two things that happen to the second one: the calls, and how many
+/// CREATEs were executed.
+fn counted(load: &str, first: &str, second: Option<&str>) -> (Vec<Span>, u64) {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--export", "/scratch"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::of(&config(&servers, "4s"));
-    let load = Load::start(&proxy, load, Duration::from_secs(5));
+    let proxy = proxy(&nfsd.endpoints(), "4s");
+    let load = Told::start(&proxy, load, Duration::from_secs(5));
     load.wait(1000);
     nfsd.tell(first);
     load.wait(500);
     if let Some(second) = second {
         nfsd.tell(second);
     }
-    let (counts, calls) = load.end();
-    nfsd.tell("truth");
-    let truth = nfsd.line();
+    let calls = load.end();
+    let truth = nfsd.truth();
     let longest = calls.iter().map(took).max().unwrap();
-    println!("{first}, {second:?}: {counts}, the longest call took {longest:?}, {truth}");
+    println!("{first}, {second:?}: the longest call took {longest:?}, {truth}");
     assert!(longest < Duration::from_secs(20), "far more than failover_after, even on a slow machine: {longest:?}");
     assert_eq!((&truth["doubles"], &truth["uncompared"]), (&Value::from(0), &Value::from(0)), "{first}: {truth}");
-    (calls, truth)
+    (calls, nfsd.executed("CREATE").iter().sum())
 }
 
 const EVENTS: [(&str, Option<&str>); 3] = [
@@ -246,10 +211,10 @@ fn on_servers_that_count_nothing_is_executed_twice_and_nothing_is_lost() {
     let _turn = alone();
     for (first, second) in EVENTS {
         let load = "--op create --connections 16 --depth 8 --directories 4 --files 1";
-        let (calls, truth) = counted(load, first, second);
+        let (calls, executed) = counted(load, first, second);
         // The load makes four files before it begins.
         let made = 4 + calls.iter().filter(|call| call.creates).count() as u64;
-        assert_eq!(executed(&truth, "CREATE"), made, "{first}: every CREATE that was answered was executed once");
+        assert_eq!(executed, made, "{first}: every CREATE that was answered was executed once");
     }
 }
 
@@ -265,9 +230,8 @@ fn renames_and_removals_are_not_executed_twice_either() {
 fn a_server_that_forgets_every_handle_is_not_believed() {
     let _turn = alone();
     let mut nfsd = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::of(&config(&servers, "4s"));
-    let load = Load::start(&proxy, "--op lookup --connections 4 --depth 4", Duration::from_secs(3));
+    let proxy = proxy(&nfsd.endpoints(), "4s");
+    let load = Told::start(&proxy, "--op lookup --connections 4 --depth 4", Duration::from_secs(3));
     load.wait(1000);
     nfsd.tell("fault 1 other-handles");
     load.wait(1000);

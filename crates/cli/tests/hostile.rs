@@ -4,17 +4,17 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Scratch};
+use midas_lab::raw::{Raw, call, getattr, handle, nfs, results, status, xid};
+use midas_lab::{Endpoint, PATIENCE, Scratch, create, hostile, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
+use midas_nfs::nlm;
 use midas_nfs::record::mark;
-use midas_nfs::rpc::{self, AuthStat, OpaqueAuth, Refusal, flavor};
+use midas_nfs::rpc::Refusal;
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::time::Instant;
 use support::nfsd::Nfsd;
-use support::raw::{PATIENCE, Raw, call, getattr, handle, nfs, status, with_credential};
 use support::serve::{Serve, Site, client};
 use support::switch::Switch;
 
@@ -27,7 +27,7 @@ const RECORD: u32 = 2 << 20;
 
 fn three(arguments: &[&str]) -> (Nfsd, Vec<Endpoint>) {
     let nfsd = Nfsd::start(&[&["--servers", "3", "--truth", "--export", "/scratch"], arguments].concat());
-    let servers = (0..3).map(|server| nfsd.endpoint(server)).collect();
+    let servers = nfsd.endpoints();
     (nfsd, servers)
 }
 
@@ -43,21 +43,9 @@ fn capped() -> (Nfsd, Serve) {
     (nfsd, proxy)
 }
 
-/// Asks until the answer is as wanted.
-fn until(what: &str, mut wanted: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !wanted() {
-        assert!(begun.elapsed() < PATIENCE, "it never happened: {what}");
-    }
-}
-
 /// A new file in the root that holds so many bytes.
 fn file(client: &mut Client, root: &[u8], size: usize) -> Vec<u8> {
-    let place = DirOp { dir: handle(root), name: b"file" };
-    let made = match client.nfs(&Call::Create { place, how: CreateHow::Unchecked(Sattr3::default()) }).unwrap() {
-        Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        failed => panic!("{failed:?}"),
-    };
+    let made = create(client, root, b"file");
     if size > 0 {
         assert_eq!(write(client, &made, size), Nfsstat3::OK);
     }
@@ -73,32 +61,13 @@ fn write(client: &mut Client, file: &[u8], size: usize) -> Nfsstat3 {
 #[test]
 fn b1_a_call_in_many_fragments_with_empty_ones_between_is_one_call() {
     let (_nfsd, proxy) = plain();
-    let (_, root) = proxy.client();
-    let body = getattr(1, &root);
-    for size in [1, 3, 4, 7, body.len()] {
-        let mut raw = Raw::connect(proxy.nfs[0]);
-        for piece in body.chunks(size) {
-            raw.0.write_all(&[0; 4]).unwrap();
-            raw.0.write_all(&(piece.len() as u32).to_be_bytes()).unwrap();
-            raw.0.write_all(piece).unwrap();
-        }
-        raw.0.write_all(&mark(0)).unwrap();
-        assert_eq!(status(&raw.receive()), Nfsstat3::OK, "pieces of {size}");
-        raw.served(&root);
-    }
+    hostile::joins_fragments(proxy.nfs[0], &proxy.client().1);
 }
 
 #[test]
 fn b1_a_sender_of_one_byte_at_a_time_is_served_and_holds_up_nobody() {
     let (_nfsd, proxy) = plain();
-    let (mut other, root) = proxy.client();
-    let body = getattr(1, &root);
-    let mut raw = Raw::connect(proxy.nfs[0]);
-    for byte in mark(body.len()).iter().chain(&body) {
-        raw.0.write_all(&[*byte]).unwrap();
-        assert_eq!(other.nfs(&Call::Getattr { object: handle(&root) }).unwrap().status(), Nfsstat3::OK);
-    }
-    assert_eq!(status(&raw.receive()), Nfsstat3::OK);
+    hostile::waits_for_single_bytes(proxy.nfs[0], &proxy.client().1);
 }
 
 #[test]
@@ -108,19 +77,12 @@ fn b1_claims_over_the_cap_end_their_connections_alone_and_take_no_memory() {
     let mut bystander = Raw::connect(proxy.nfs[0]);
     bystander.served(&root);
     let (before, _) = proxy.memory();
-    for claim in [1 << 30, RECORD + 1] {
-        for last in [0x8000_0000, 0] {
-            for _ in 0..250 {
-                let mut raw = Raw::connect(proxy.nfs[0]);
-                raw.0.write_all(&(claim | last).to_be_bytes()).unwrap();
-                assert!(raw.closed());
-            }
-        }
-    }
+    hostile::closes_large_claims(proxy.nfs[0], RECORD, 250);
     // A record that never ends is over the cap at some time, too.
     let mut endless = Raw::connect(proxy.nfs[0]);
     let fragment = [&(60_000_u32).to_be_bytes()[..], &vec![0; 60_000]].concat();
-    while endless.0.write_all(&fragment).is_ok() {}
+    let end = std::iter::repeat_with(|| endless.0.write_all(&fragment)).find_map(Result::err).unwrap();
+    assert!(matches!(end.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "it is not closed: {end}");
     let (_, highest) = proxy.memory();
     println!("{} KiB before, at most {} KiB", before >> 10, highest >> 10);
     assert!(highest - before < 8 << 20, "{before} to {highest}");
@@ -128,101 +90,15 @@ fn b1_claims_over_the_cap_end_their_connections_alone_and_take_no_memory() {
 }
 
 #[test]
-fn b3_what_is_not_there_is_refused_by_name_and_the_connection_stays() {
+fn b3_b4_what_is_wrong_is_refused_by_name_and_the_connection_stays() {
     let (_nfsd, proxy) = plain();
-    let (_, root) = proxy.client();
-    let mut raw = Raw::connect(proxy.nfs[0]);
-    let cases = [
+    let own = [
         (call(1, 200_003, 4, 0, &[]), Refusal::ProgUnavail),
-        (call(2, 100_227, 3, 0, &[]), Refusal::ProgUnavail),
-        (call(3, nfs3::PROGRAM, 2, 0, &[]), Refusal::ProgMismatch { low: 3, high: 3 }),
-        (call(4, nfs3::PROGRAM, 4, 0, &[]), Refusal::ProgMismatch { low: 3, high: 3 }),
-        (call(5, nfs3::PROGRAM, 3, 22, &[]), Refusal::ProcUnavail),
-        (call(6, nfs3::PROGRAM, 3, u32::MAX, &[]), Refusal::ProcUnavail),
-        (call(7, nfs3::PROGRAM, 3, 1, &[]), Refusal::GarbageArgs),
-        (call(8, nfs3::PROGRAM, 3, 1, &[0, 0, 0, 65]), Refusal::GarbageArgs),
-        (call(9, nfs3::PROGRAM, 3, 3, &[0xff; 64]), Refusal::GarbageArgs),
-        (call(10, 100_005, 2, 0, &[]), Refusal::ProgMismatch { low: 1, high: 3 }),
-        (call(11, 100_005, 3, 6, &[]), Refusal::ProcUnavail),
-        (call(12, 100_005, 3, 1, &[0xff; 8]), Refusal::GarbageArgs),
-        (call(13, 100_000, 5, 0, &[]), Refusal::ProgMismatch { low: 2, high: 4 }),
-        (call(14, 100_000, 2, 5, &[]), Refusal::ProcUnavail),
-        (call(15, 100_021, 2, 0, &[]), Refusal::ProgMismatch { low: 1, high: 4 }),
-        (call(16, 100_021, 4, 7, &[]), Refusal::ProcUnavail),
+        (call(15, nlm::PROGRAM, 2, 0, &[]), Refusal::ProgMismatch { low: 1, high: 4 }),
+        (call(16, nlm::PROGRAM, 4, 7, &[]), Refusal::ProcUnavail),
     ];
-    for (body, why) in cases {
-        assert_eq!(raw.refused(&body), why);
-        raw.alive();
-    }
-    // Arguments end too early in every procedure.
-    for procedure in Procedure::ALL.into_iter().skip(1) {
-        assert_eq!(
-            raw.refused(&call(17, nfs3::PROGRAM, 3, procedure as u32, &[])),
-            Refusal::GarbageArgs,
-            "{procedure}"
-        );
-    }
-    raw.served(&root);
-}
-
-#[test]
-fn b3_garbage_is_answered_where_it_has_a_number_and_never_ends_the_connection() {
-    let (_nfsd, proxy) = plain();
-    let (_, root) = proxy.client();
-    let mut raw = Raw::connect(proxy.nfs[0]);
-    // Too short for a number, or a reply: nobody to answer.
-    for nothing in [&[][..], &[1], &[0, 0, 0, 1, 0, 0], &[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]] {
-        raw.send(nothing);
-        raw.alive();
-    }
-    assert_eq!(raw.refused(&[0, 0, 0, 1, 0, 0, 0, 0]), Refusal::GarbageArgs);
-    let mut old = call(2, nfs3::PROGRAM, 3, 0, &[]);
-    old[11] = 1;
-    assert_eq!(raw.refused(&old), Refusal::RpcMismatch { low: 2, high: 2 });
-    raw.served(&root);
-}
-
-#[test]
-fn b4_a_credential_that_we_do_not_take_is_denied_and_the_connection_stays() {
-    let (_nfsd, proxy) = plain();
-    let (_, root) = proxy.client();
-    let mut raw = Raw::connect(proxy.nfs[0]);
-    let too_many_groups = [&[0; 16][..], &17_u32.to_be_bytes(), &[0; 68]].concat();
-    let cases = [
-        (flavor::GSS, &[0; 20][..], AuthStat::REJECTEDCRED),
-        (2, &[], AuthStat::REJECTEDCRED),
-        (flavor::SYS, &[0; 3], AuthStat::BADCRED),
-        (flavor::SYS, &too_many_groups, AuthStat::BADCRED),
-    ];
-    for (flavor, body, stat) in cases {
-        for procedure in [0, 1] {
-            let call = with_credential(3, (nfs3::PROGRAM, 3, procedure), OpaqueAuth { flavor, body }, &[]);
-            assert_eq!(raw.refused(&call), Refusal::Auth(stat));
-            raw.alive();
-        }
-    }
-    raw.served(&root);
-}
-
-/// Sends `count` calls at once and collects the answers, all of which must be good.
-fn all_answered(raw: &mut Raw, root: &[u8], count: u32, midway: impl FnOnce()) {
-    let mut writer = raw.0.try_clone().unwrap();
-    let root = root.to_vec();
-    let sender = std::thread::spawn(move || {
-        for xid in 0..count {
-            let body = getattr(xid, &root);
-            writer.write_all(&[&mark(body.len())[..], &body].concat()).unwrap();
-        }
-    });
-    midway();
-    let mut xids = BTreeSet::new();
-    for _ in 0..count {
-        let answer = raw.receive();
-        assert_eq!(status(&answer), Nfsstat3::OK);
-        xids.insert(rpc::Reply::decode(&answer).unwrap().xid);
-    }
-    sender.join().unwrap();
-    assert_eq!(xids.len(), count as usize);
+    let own = own.map(|(record, refusal)| (record, Some(refusal))).to_vec();
+    hostile::refuses_by_name(proxy.nfs[0], &proxy.client().1, own);
 }
 
 #[test]
@@ -234,7 +110,7 @@ fn b5_thousands_of_calls_in_flight_on_one_connection_are_all_answered() {
         nfsd.tell(&format!("fault {server} slow:20ms"));
     }
     // More than `calls_per_client`: the rest is read when there is room.
-    all_answered(&mut raw, &root, 10_000, || {
+    hostile::answers_all(&mut raw, &root, 10_000, || {
         for server in 0..3 {
             nfsd.tell(&format!("fault {server} none"));
         }
@@ -267,9 +143,8 @@ fn b5_clients_that_do_not_read_are_not_read_lose_nothing_and_memory_stays_under_
         let mut xids = BTreeSet::new();
         for _ in 0..100 {
             let answer = raw.receive();
-            let reply = rpc::Reply::decode(&answer).unwrap();
-            xids.insert(reply.xid);
-            let Reply::Read(Ok(read)) = Reply::decode(Procedure::Read, reply.results.unwrap()).unwrap() else {
+            xids.insert(xid(&answer));
+            let Reply::Read(Ok(read)) = Reply::decode(Procedure::Read, results(&answer)).unwrap() else {
                 panic!("it can be read")
             };
             assert_eq!(read.data.len(), size as usize);
@@ -308,19 +183,7 @@ fn b1_hundreds_of_unfinished_records_stay_under_the_cap_and_others_are_served_la
 #[test]
 fn a_client_that_ends_its_side_gets_its_answers_and_is_let_go() {
     let (_nfsd, proxy) = plain();
-    let (_, root) = proxy.client();
-    for calls in [0, 1, 50] {
-        let mut raw = Raw::connect(proxy.nfs[0]);
-        for xid in 0..calls {
-            raw.send(&getattr(xid, &root));
-        }
-        raw.0.write_all(&mark(100)[..3]).unwrap();
-        raw.0.shutdown(std::net::Shutdown::Write).unwrap();
-        for _ in 0..calls {
-            assert_eq!(status(&raw.receive()), Nfsstat3::OK);
-        }
-        assert!(raw.closed());
-    }
+    hostile::answers_who_ends(proxy.nfs[0], &proxy.client().1);
 }
 
 #[test]
@@ -392,23 +255,9 @@ fn a4_handles_that_no_server_gave_are_refused_and_nobody_waits_for_them() {
     }
 }
 
-/// Calls that a server has executed; the keeper's own are GETATTR and FSINFO.
-fn executed(nfsd: &mut Nfsd, server: usize, procedure: &str) -> u64 {
-    nfsd.tell("truth");
-    nfsd.line()["servers"][server]["calls"][procedure].as_u64().unwrap_or(0)
-}
-
 /// New directories in the root: their homes are different servers.
 fn directories(client: &mut Client, root: &[u8]) -> Vec<Vec<u8>> {
-    let make = |number: usize| {
-        let name = format!("directory-{number}");
-        let place = DirOp { dir: handle(root), name: name.as_bytes() };
-        match client.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() {
-            Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            failed => panic!("{failed:?}"),
-        }
-    };
-    (0..24).map(make).collect()
+    (0..24).map(|number| mkdir(client, root, format!("directory-{number}").as_bytes())).collect()
 }
 
 /// Some LOOKUPs in each of them, all of which must be answered.
@@ -428,13 +277,14 @@ fn a2_a_server_with_other_handles_gets_no_calls_and_the_others_serve() {
     let directories = directories(&mut client, &root);
     lookups(&mut client, &directories);
     file(&mut client, &root, 1000);
-    let done: Vec<u64> = (0..3).map(|server| executed(&mut nfsd, server, "LOOKUP")).collect();
+    // The keeper's own calls are others.
+    let done = nfsd.executed("LOOKUP");
     assert!(done[0] > 0 && done[1] == 0 && done[2] > 0, "{done:?}");
     // Its own handles again: it joins.
     nfsd.tell("fault 1 none");
     until("it joins", || {
         lookups(&mut client, &directories);
-        executed(&mut nfsd, 1, "LOOKUP") > 0
+        nfsd.executed("LOOKUP")[1] > 0
     });
 }
 
@@ -448,18 +298,17 @@ fn b2_servers_that_answer_with_wrong_numbers_or_half_cost_no_client_an_answer() 
         lookups(&mut client, &directories);
         file(&mut client, &root, 1000);
         nfsd.tell("fault 2 none");
-        let before = executed(&mut nfsd, 2, "LOOKUP");
+        let before = nfsd.executed("LOOKUP")[2];
         until("it joins", || {
             lookups(&mut client, &directories);
-            executed(&mut nfsd, 2, "LOOKUP") > before
+            nfsd.executed("LOOKUP")[2] > before
         });
         // One that was good, until now.
         nfsd.tell(&format!("fault 2 {fault}"));
         lookups(&mut client, &directories);
         nfsd.tell("fault 2 none");
         lookups(&mut client, &directories);
-        nfsd.tell("truth");
-        assert_eq!(nfsd.line()["doubles"], 0, "{fault}");
+        assert_eq!(nfsd.truth()["doubles"], 0, "{fault}");
     }
 }
 
@@ -488,8 +337,7 @@ fn b2_whatever_a_server_says_between_its_answers_costs_no_client_an_answer() {
         assert!(reached >= 3, "{what} reached {reached} connections");
         lookups(&mut client, &directories);
     }
-    nfsd.tell("truth");
-    assert_eq!(nfsd.line()["doubles"], 0);
+    assert_eq!(nfsd.truth()["doubles"], 0);
     let (_, highest) = proxy.memory();
     assert!(highest < 64 << 20, "{highest}");
 }

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, null_call, require};
-use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3, StableHow};
+use midas_lab::raw::handle;
+use midas_lab::{Ganesha, Guest, Part, Scratch, create, mkdir, nfs_cat, nfs_cp, nfs_ls, null_call, require, succeeded};
+use midas_net::Client;
+use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply, StableHow};
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 const NFS_PROGRAM: u32 = 100_003;
 const MOUNT_PROGRAM: u32 = 100_005;
 /// The coherent setting: heads believe nothing that they know of a file.
@@ -81,35 +80,22 @@ fn libnfs_copies_lists_and_reads_through_every_head() {
     }
 }
 
-/// A client of one head, and the export's root.
-fn client(head: &Endpoint) -> (Client, Vec<u8>) {
-    let connect = |port: u16| Client::connect((head.address, port).into(), &Caller::ROOT, LIMIT).unwrap();
-    (connect(head.nfs_port), connect(head.mount_port).mount(head.path.as_bytes()).unwrap().root)
-}
-
 #[test]
 fn a_head_that_knew_a_directorys_parent_does_not_see_that_another_moved_it() {
     if !require(Part::Ganesha) {
         return;
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
-    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
-    let mut make = |dir: &[u8], name: &[u8]| {
-        let place = DirOp { dir: FileHandle::new(dir).unwrap(), name };
-        let Reply::Mkdir(Ok(made)) = one.nfs(&Call::Mkdir { place, attributes: Sattr3::default() }).unwrap() else {
-            panic!("it can be made")
-        };
-        made.object.unwrap().bytes().to_vec()
-    };
-    let (from, to) = (make(&root, b"from"), make(&root, b"to"));
-    let moved = make(&from, b"moved");
+    let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
+    let (from, to) = (mkdir(&mut one, &root, b"from"), mkdir(&mut one, &root, b"to"));
+    let moved = mkdir(&mut one, &from, b"moved");
     let parent = |head: &mut Client| {
-        let what = DirOp { dir: FileHandle::new(&moved).unwrap(), name: b".." };
+        let what = DirOp { dir: handle(&moved), name: b".." };
         let Reply::Lookup(Ok(found)) = head.nfs(&Call::Lookup { what }).unwrap() else { panic!("it has one") };
         found.object.bytes().to_vec()
     };
     assert_eq!(parent(&mut other), from);
-    let [from_dir, to_dir] = [&from, &to].map(|dir| DirOp { dir: FileHandle::new(dir).unwrap(), name: b"moved" });
+    let [from_dir, to_dir] = [&from, &to].map(|dir| DirOp { dir: handle(dir), name: b"moved" });
     assert_eq!(one.nfs(&Call::Rename { from: from_dir, to: to_dir }).unwrap().status(), Nfsstat3::OK);
     assert_eq!((parent(&mut one), parent(&mut other)), (to, from));
 }
@@ -120,20 +106,19 @@ fn a_removed_file_is_not_stale_at_any_head_while_one_has_it_open() {
         return;
     }
     let ganesha = Ganesha::start(2, NO_EXPIRATION);
-    let ((mut one, root), (mut other, _)) = (client(&ganesha.heads()[0]), client(&ganesha.heads()[1]));
-    let dir = FileHandle::new(&root).unwrap();
+    let ((mut one, root), (mut other, _)) = (ganesha.heads()[0].client(), ganesha.heads()[1].client());
     for (writes, expected) in [(false, Nfsstat3::STALE), (true, Nfsstat3::OK)] {
-        let place = DirOp { dir, name: b"file" };
-        let how = CreateHow::Guarded(Sattr3 { mode: Some(0o600), ..Sattr3::default() });
-        let Reply::Create(Ok(made)) = one.nfs(&Call::Create { place, how }).unwrap() else { panic!("it can be made") };
-        let handle = made.object.unwrap().bytes().to_vec();
-        let file = FileHandle::new(&handle).unwrap();
+        let made = create(&mut one, &root, b"file");
+        let file = handle(&made);
         if writes {
             // It opens the file for that, and leaves it open.
             let call = Call::Write { file, offset: 0, count: 4, stable: StableHow::Unstable, data: b"data" };
             assert_eq!(other.nfs(&call).unwrap().status(), Nfsstat3::OK);
         }
-        assert_eq!(one.nfs(&Call::Remove { object: place }).unwrap().status(), Nfsstat3::OK);
+        assert_eq!(
+            one.nfs(&Call::Remove { object: DirOp { dir: handle(&root), name: b"file" } }).unwrap().status(),
+            Nfsstat3::OK
+        );
         assert_eq!(
             one.nfs(&Call::Getattr { object: file }).unwrap().status(),
             expected,
@@ -161,10 +146,4 @@ fn every_head_answers_null_calls_and_ends_with_its_value() {
     assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()), "{pids:?}");
     assert!(heads.iter().all(|head| !null_call(head.address, head.nfs_port, NFS_PROGRAM, 3).status.success()));
     assert!(!export.exists());
-}
-
-fn succeeded(output: &Output) -> String {
-    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
-    said
 }

@@ -4,15 +4,14 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Part, require};
-use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, FileHandle, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
+use midas_lab::raw::handle;
+use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, require};
+use midas_net::Client;
+use midas_nfs::nfs3::{Call, DirOp, Fattr3, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
 use std::collections::HashSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 
@@ -24,26 +23,16 @@ struct Mounted {
 
 impl Mounted {
     fn at(endpoint: &Endpoint) -> Self {
-        let connect = |port| Client::connect(SocketAddr::new(endpoint.address.into(), port), &Caller::ROOT, PATIENCE);
-        let path = if endpoint.path.is_empty() { "/" } else { &endpoint.path };
-        let root = connect(endpoint.mount_port).unwrap().mount(path.as_bytes()).unwrap().root;
-        Self { nfs: connect(endpoint.nfs_port).unwrap(), root }
+        let (nfs, root) = endpoint.client();
+        Self { nfs, root }
     }
 
     fn create(&mut self, dir: &[u8], name: &str) -> Vec<u8> {
-        let how = CreateHow::Guarded(Sattr3 { mode: Some(0o644), ..Sattr3::default() });
-        match self.nfs.nfs(&Call::Create { place: at(dir, name), how }).unwrap() {
-            Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            other => panic!("CREATE {name}: {other:?}"),
-        }
+        create(&mut self.nfs, dir, name.as_bytes())
     }
 
     fn mkdir(&mut self, name: &str) -> Vec<u8> {
-        let (root, attributes) = (self.root.clone(), Sattr3 { mode: Some(0o755), ..Sattr3::default() });
-        match self.nfs.nfs(&Call::Mkdir { place: at(&root, name), attributes }).unwrap() {
-            Reply::Mkdir(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            other => panic!("MKDIR {name}: {other:?}"),
-        }
+        mkdir(&mut self.nfs, &self.root, name.as_bytes())
     }
 
     fn done(&mut self, call: &Call<'_>) {
@@ -94,10 +83,6 @@ impl Mounted {
         let entries = page.entries().map(|plus| plus.unwrap());
         entries.map(|plus| (String::from_utf8_lossy(plus.entry.name).into_owned(), plus.attributes)).collect()
     }
-}
-
-fn handle(bytes: &[u8]) -> FileHandle<'_> {
-    FileHandle::new(bytes).unwrap()
 }
 
 fn at<'a>(dir: &'a [u8], name: &'a str) -> DirOp<'a> {
@@ -166,7 +151,7 @@ fn fill(servers: &[Endpoint], dir: &[u8]) {
 #[test]
 fn a_hundred_thousand_names_are_listed_once_each_while_servers_restart_and_while_they_are_down() {
     let mut nfsd = Nfsd::start(&["--servers", "3"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
+    let servers = nfsd.endpoints();
     let mut direct = Mounted::at(&servers[0]);
     let dir = direct.mkdir("many");
     fill(&servers, &dir);
@@ -209,16 +194,14 @@ fn a_hundred_thousand_names_are_listed_once_each_over_three_unmodified_servers()
 }
 
 /// A proxy that is told for how long servers believe what they knew.
-fn believing(servers: &[Endpoint], staleness: &str) -> Serve {
-    let staleness = format!("staleness = \"{staleness}\"");
-    Serve::of(&Site::of(servers).config().replace("staleness = \"0s\"", &staleness))
+fn believing(servers: &[Endpoint], staleness: &'static str) -> Serve {
+    Site { staleness, ..Site::of(servers) }.start()
 }
 
 #[test]
 fn where_servers_believe_what_they_knew_a_directorys_mutations_stay_at_one_of_them() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = believing(&servers, "60s");
+    let proxy = believing(&nfsd.endpoints(), "60s");
     let dir = Mounted::at(&proxy.endpoint()).mkdir("busy");
     let endpoint = proxy.endpoint();
     thread::scope(|scope| {
@@ -230,16 +213,13 @@ fn where_servers_believe_what_they_knew_a_directorys_mutations_stay_at_one_of_th
             });
         }
     });
-    nfsd.tell("truth");
-    let truth = nfsd.line();
-    let creates = |server: &serde_json::Value| server["calls"]["CREATE"].as_u64().unwrap_or(0);
-    let mut creates: Vec<u64> = truth["servers"].as_array().unwrap().iter().map(creates).collect();
+    let mut creates = nfsd.executed("CREATE");
     creates.sort_unstable();
-    assert_eq!(creates, [0, 0, 400], "{truth}");
+    assert_eq!(creates, [0, 0, 400]);
 }
 
 /// What was read through the proxy after mutations through it, and was not true.
-fn untrue(ganesha: &Ganesha, staleness: &str) -> Vec<String> {
+fn untrue(ganesha: &Ganesha, staleness: &'static str) -> Vec<String> {
     let proxy = believing(ganesha.heads(), staleness);
     let mut mounted = Mounted::at(&proxy.endpoint());
     let dir = mounted.mkdir(&format!("after-{staleness}"));
@@ -356,5 +336,3 @@ const FILES: usize = 16;
 const DATA: &[u8] = b"what was written";
 /// Bytes of a page: some hundred names.
 const PAGE: u32 = 16 << 10;
-/// Longer than a call may wait for a server that restarts.
-const PATIENCE: Duration = Duration::from_secs(60);

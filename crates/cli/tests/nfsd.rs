@@ -3,26 +3,19 @@
 
 mod support;
 
-use midas_lab::{Guest, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, require, showmount};
-use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, FileHandle, Reply};
-use midas_nfs::{record, rpc};
+use midas_lab::raw::{Raw, getattr, in_one_fragment, status};
+use midas_lab::{
+    Guest, PATIENCE, Part, Scratch, bounded, hostile, loopback, nfs_cat, nfs_cp, nfs_ls, require, rpcinfo, showmount,
+    succeeded, until,
+};
+use midas_nfs::nfs3::{Call, Nfsstat3};
+use midas_nfs::record::mark;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::Path;
-use std::process::Output;
 use std::time::Duration;
 use support::nfsd::Nfsd;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn succeeded(output: &Output) -> String {
-    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
-    said
-}
 
 /// Servers over memory and over a fresh directory, one after the other.
 fn both(check: impl Fn(&Nfsd)) {
@@ -66,17 +59,15 @@ fn libnfs_copies_lists_and_reads_with_both_namespaces() {
 
 #[test]
 fn k_showmount_and_rpcinfo_are_answered() {
-    if !require(Part::Rpcinfo) {
+    if !(require(Part::Rpcinfo) && require(Part::Showmount)) {
         return;
     }
     let host = loopback(1, &[111]);
     let nfsd = Nfsd::start(&["--export", "/data", "--portmap", &format!("{host}:111")]);
     let name = host.to_string();
     assert!(succeeded(&showmount(&["-e", &name])).contains("/data (everyone)"));
-    let mut client = Client::connect(nfsd.addresses[0], &Caller::ROOT, PATIENCE).unwrap();
-    client.mount(b"/data").unwrap();
+    let _mounted = nfsd.endpoint(0).client();
     assert!(succeeded(&showmount(&["-a", &name])).contains("127.0.0.1:/data"));
-    let rpcinfo = |arguments: &[&str]| bounded("rpcinfo", PATIENCE).args(arguments).output().unwrap();
     for program in ["100003", "100005"] {
         let said = succeeded(&rpcinfo(&["-T", "tcp", &name, program, "3"]));
         assert!(said.contains("ready and waiting"), "{said}");
@@ -140,35 +131,11 @@ fn a_directory_of_ten_thousand_files_is_listed_and_every_file_copied() {
     });
 }
 
-/// One NULL call and its answer.
-fn alive(stream: &mut TcpStream) {
-    let call = rpc::Call {
-        xid: 1,
-        program: 100_003,
-        version: 3,
-        procedure: 0,
-        credential: rpc::OpaqueAuth::NONE,
-        verifier: rpc::OpaqueAuth::NONE,
-        args: &[],
-    };
-    let mut out = Vec::new();
-    record::put(&mut out, |out| call.encode(out));
-    stream.write_all(&out).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.read_exact(&mut [0; 28]).unwrap();
-}
-
 #[test]
-fn b1_a_thousand_claims_of_a_gibibyte_take_no_memory() {
+fn b1_a_thousand_large_claims_take_no_memory() {
     let nfsd = Nfsd::start(&[]);
     let (before, _) = nfsd.memory();
-    for last in [0x80, 0x00] {
-        for _ in 0..500 {
-            let mut stream = TcpStream::connect(nfsd.addresses[0]).unwrap();
-            stream.write_all(&[last | 0x40, 0, 0, 0, 1, 2, 3, 4]).unwrap();
-            assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
-        }
-    }
+    hostile::closes_large_claims(nfsd.addresses[0], midas_nfsd::Bounds::default().record as u32, 250);
     let (_, highest) = nfsd.memory();
     println!("{} KiB before, at most {} KiB", before >> 10, highest >> 10);
     assert!(highest - before < 4 << 20, "{before} to {highest}");
@@ -179,15 +146,13 @@ fn ten_thousand_idle_connections_stay_alive_in_little_memory() {
     let nfsd = Nfsd::start(&[]);
     let (before, _) = nfsd.memory();
     raise_file_limit();
-    let mut streams: Vec<TcpStream> = (0..10_000).map(|_| TcpStream::connect(nfsd.addresses[0]).unwrap()).collect();
-    for stream in &mut streams {
-        alive(stream);
-    }
+    let mut raws: Vec<Raw> = (0..10_000).map(|_| Raw::connect(nfsd.addresses[0])).collect();
+    raws.iter_mut().for_each(Raw::alive);
     let (now, _) = nfsd.memory();
     println!("{} KiB before, {} KiB with 10,000 connections", before >> 10, now >> 10);
     assert!(now - before < 32 << 20, "{before} to {now}");
-    alive(&mut streams[0]);
-    alive(&mut streams[9_999]);
+    raws[0].alive();
+    raws[9_999].alive();
 }
 
 #[test]
@@ -197,18 +162,18 @@ fn thousands_of_unfinished_records_stay_under_the_cap_and_others_are_served() {
     raise_file_limit();
     // Each claims the largest record and sends a third of a mebibyte of it: two gigabytes, were they all finished.
     let piece = vec![0; 300 << 10];
-    let mut streams = Vec::new();
+    let mut stalled = Vec::new();
     for _ in 0..2_000 {
-        let mut stream = TcpStream::connect(nfsd.addresses[0]).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream.write_all(&record::mark(1 << 20)).unwrap();
+        let mut raw = Raw::connect(nfsd.addresses[0]);
+        raw.0.set_nonblocking(true).unwrap();
+        raw.say(&mark(1 << 20));
         // What the sockets do not take stays here.
-        let _kept = stream.write(&piece);
-        streams.push(stream);
+        let _kept = raw.0.write(&piece);
+        stalled.push(raw);
     }
-    let mut other = TcpStream::connect(nfsd.addresses[0]).unwrap();
+    let mut other = Raw::connect(nfsd.addresses[0]);
     for _ in 0..100 {
-        alive(&mut other);
+        other.alive();
     }
     let (_, highest) = nfsd.memory();
     println!("{} KiB before, at most {} KiB", before >> 10, highest >> 10);
@@ -218,41 +183,24 @@ fn thousands_of_unfinished_records_stay_under_the_cap_and_others_are_served() {
 #[test]
 fn b5_ten_thousand_calls_in_flight_take_little_memory() {
     let mut nfsd = Nfsd::start(&["--truth"]);
-    let mut client = Client::connect(nfsd.addresses[0], &Caller::ROOT, PATIENCE).unwrap();
-    let root = client.mount(b"/").unwrap().root;
-    let mut args = Vec::new();
-    Call::Getattr { object: FileHandle::new(&root).unwrap() }.encode(&mut args);
+    let (mut client, root) = nfsd.endpoint(0).client();
     nfsd.tell("fault 0 hang");
     // A call that is not answered for a while shows that the server hangs.
     client.patience(Duration::from_millis(300)).unwrap();
-    while client.nfs(&Call::Null).is_ok() {}
-    let waiting = |nfsd: &mut Nfsd| {
-        nfsd.tell("truth");
-        nfsd.line()["servers"][0]["queue"].as_u64().unwrap()
-    };
+    until("it hangs", || client.nfs(&Call::Null).is_err());
+    let waiting = |nfsd: &mut Nfsd| nfsd.truth()["servers"][0]["queue"].as_u64().unwrap();
     let unanswered = waiting(&mut nfsd);
     let (before, _) = nfsd.memory();
-    let mut stream = TcpStream::connect(nfsd.addresses[0]).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut out = Vec::new();
-    for xid in 0..10_000 {
-        let (program, version, procedure) = (100_003, 3, 1);
-        let (credential, verifier) = (rpc::OpaqueAuth::NONE, rpc::OpaqueAuth::NONE);
-        let call = rpc::Call { xid, program, version, procedure, credential, verifier, args: &args };
-        record::put(&mut out, |out| call.encode(out));
-    }
-    stream.write_all(&out).unwrap();
-    while waiting(&mut nfsd) < 10_000 + unanswered {}
+    let mut raw = Raw::connect(nfsd.addresses[0]);
+    let out: Vec<u8> = (0..10_000).flat_map(|xid| in_one_fragment(&getattr(xid, &root))).collect();
+    raw.say(&out);
+    until("all are in flight", || waiting(&mut nfsd) >= 10_000 + unanswered);
     let (now, _) = nfsd.memory();
     println!("{} KiB before, {} KiB with 10,000 calls in flight", before >> 10, now >> 10);
     assert!(now - before < 16 << 20, "{before} to {now}");
     nfsd.tell("fault 0 none");
-    let mut answers = vec![0; 10_000 * (4 + 24 + 4 + 84)];
-    stream.read_exact(&mut answers).unwrap();
-    for answer in answers.chunks(116) {
-        let reply = rpc::Reply::decode(&answer[4..]).unwrap();
-        let reply = Reply::decode(midas_nfs::nfs3::Procedure::Getattr, reply.results.unwrap()).unwrap();
-        assert!(matches!(reply, Reply::Getattr(Ok(_))));
+    for _ in 0..10_000 {
+        assert_eq!(status(&raw.receive()), Nfsstat3::OK);
     }
 }
 

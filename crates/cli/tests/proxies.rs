@@ -28,8 +28,12 @@ fn check(cases: &[Case]) {
         ]);
         for interval in ["off", "250ms"].into_iter().filter(|_| *proxies > 1) {
             let other = rows(&format!("{command} --policy first-fit --share-interval {interval}"));
-            let mean = other.mean("first-fit", "zipf:1.1", "latency_mean_ms") / service_ms;
-            println!("{proxies} proxies, share interval {interval}: mean {mean:.3}");
+            let other = other.mean("first-fit", "zipf:1.1", "latency_mean_ms") / service_ms;
+            all_hold([at_most(
+                &format!("{proxies} proxies, mean / with shares {interval}"),
+                mean("first-fit") / other,
+                1.0,
+            )]);
         }
     }
 }

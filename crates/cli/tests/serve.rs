@@ -3,17 +3,13 @@
 
 mod support;
 
-use midas_conformance::{Difference, Target, diff, faults, run};
-use midas_lab::{Endpoint, Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require};
+use midas_conformance::{Difference, diff, faults, run};
+use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require, until};
 use std::fs;
-use std::net::SocketAddr;
+use support::load::Load;
 use support::nfsd::Nfsd;
 use support::serve::Serve;
-
-fn target(endpoint: &Endpoint) -> Target {
-    let at = |port| SocketAddr::new(endpoint.address.into(), port);
-    Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
-}
+use support::target;
 
 #[test]
 fn the_kernel_clients_calls_are_spread_over_all_servers() {
@@ -21,11 +17,9 @@ fn the_kernel_clients_calls_are_spread_over_all_servers() {
         return;
     }
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::start(&servers);
+    let proxy = Serve::start(&nfsd.endpoints());
     Guest::of(&proxy.endpoint()).scenario("basic").option("nconnect=4").run().expect_all_ok();
-    nfsd.tell("truth");
-    let truth = nfsd.line();
+    let truth = nfsd.truth();
     for server in truth["servers"].as_array().unwrap() {
         let calls: u64 = server["calls"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
         println!("{calls} calls: {server}");
@@ -57,8 +51,7 @@ fn libnfs_copies_lists_and_reads_through_it() {
 #[test]
 fn the_script_gives_the_same_results_through_it_as_directly() {
     let nfsd = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::start(&servers);
+    let proxy = Serve::start(&nfsd.endpoints());
     let directly = run(&target(&nfsd.endpoint(0)));
     let through = run(&target(&proxy.endpoint()));
     let differences = diff(&directly, &through);
@@ -97,8 +90,7 @@ fn of_several_heads(difference: &Difference) -> bool {
 
 /// Calls that all servers have executed.
 fn served(nfsd: &mut Nfsd) -> u64 {
-    nfsd.tell("truth");
-    let truth = nfsd.line();
+    let truth = nfsd.truth();
     let calls = |server: &serde_json::Value| -> u64 {
         server["calls"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
     };
@@ -107,40 +99,31 @@ fn served(nfsd: &mut Nfsd) -> u64 {
 
 /// Calls that wait at one server.
 fn waiting(nfsd: &mut Nfsd, server: usize) -> u64 {
-    nfsd.tell("truth");
-    nfsd.line()["servers"][server]["queue"].as_u64().unwrap()
+    nfsd.truth()["servers"][server]["queue"].as_u64().unwrap()
 }
 
 #[test]
 fn servers_go_down_hang_and_restart_and_clients_see_no_error_and_nothing_runs_twice() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
-    let servers: Vec<Endpoint> = (0..3).map(|server| nfsd.endpoint(server)).collect();
-    let proxy = Serve::start(&servers);
-    let load = format!(
-        "bench 127.0.0.1:{}/scratch?mount={} --workload zipf:1.1 --depth 8 --connections 8 --duration 10s --timeout 30s --json",
-        proxy.endpoint().nfs_port,
-        proxy.endpoint().mount_port
-    );
-    let report = std::thread::spawn(move || support::text(&load));
+    let proxy = Serve::start(&nfsd.endpoints());
+    let load = "--workload zipf:1.1 --depth 8 --connections 8 --duration 10s --timeout 30s";
+    let load = Load::start(&proxy, load);
     let mut done = served(&mut nfsd);
     for command in ["fault 1 down", "fault 1 none", "fault 2 hang", "fault 2 none", "drop 0", "restart 0"] {
         // What came before has been lived through: calls wait where the server hangs, and go on everywhere else.
-        while served(&mut nfsd) < done + 2000 {
-            assert!(!report.is_finished(), "the load ended before '{command}'");
-        }
+        until("calls are served", || {
+            load.goes_on();
+            served(&mut nfsd) >= done + 2000
+        });
         nfsd.tell(command);
-        while command.ends_with("hang") && waiting(&mut nfsd, 2) == 0 {
-            assert!(!report.is_finished(), "the load ended before a call met the hanging server");
+        if command.ends_with("hang") {
+            until("a call meets the hanging server", || {
+                load.goes_on();
+                waiting(&mut nfsd, 2) > 0
+            });
         }
         done = if command.ends_with("hang") { 0 } else { served(&mut nfsd) };
     }
-    let report: serde_json::Value = serde_json::from_str(&report.join().unwrap()).unwrap();
-    let counts = &report["cells"][0]["arms"][0]["counts"];
-    println!("{counts}");
-    assert!(counts["answered"].as_u64().unwrap() > 1000, "{counts}");
-    for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched"] {
-        assert_eq!(counts[bad], 0, "{bad}: {counts}");
-    }
-    nfsd.tell("truth");
-    assert_eq!(nfsd.line()["doubles"], 0);
+    load.end();
+    assert_eq!(nfsd.truth()["doubles"], 0);
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Guest, Part, loopback, require};
+use midas_lab::{Endpoint, Ganesha, Guest, PATIENCE, Part, loopback, require};
 use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +17,6 @@ use support::switch::Switch;
 
 /// Names in the directory that is listed: long ones, so that a listing is many pages.
 const LARGE: usize = 6_000;
-/// Within it every call is answered, on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the address led to, and the calls that it carried there before it moved on.
 type Stay = (SocketAddr, BTreeMap<u32, u64>);

@@ -2,6 +2,7 @@
 
 mod support;
 
+use midas_lab::Scratch;
 use support::text;
 
 #[test]
@@ -24,10 +25,9 @@ fn queues_bins_and_the_potential_agree_with_their_closed_forms() {
 
 #[test]
 fn the_demo_writes_a_report_with_every_claim() {
-    let dir = std::env::temp_dir().join(format!("midas-demo-{}", std::process::id()));
-    let printed = text(&format!("sim paper --quick --out {}", dir.display()));
+    let scratch = Scratch::new();
+    let printed = text(&format!("sim paper --quick --out {}", scratch.path().display()));
     assert!(printed.contains("MIDAS lowers the mean queue by about 23 %"), "{printed}");
-    let report = std::fs::read_to_string(dir.join("report.html")).expect("the report");
+    let report = std::fs::read_to_string(scratch.path().join("report.html")).expect("the report");
     assert!(report.contains("<svg") && report.contains("Figure 3"), "the report holds its figures");
-    std::fs::remove_dir_all(&dir).expect("what the test wrote");
 }

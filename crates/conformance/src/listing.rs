@@ -78,8 +78,9 @@ pub(crate) fn names(client: &mut Client, dir: FileHandle<'_>) -> Vec<Vec<u8>> {
     let what = Listing { dir: "", plus: None, count: COUNT, removing: false };
     let (mut cookie, mut verifier, mut names) = (0, Verifier::default(), Vec::new());
     for _ in 0..PAGES_MAX {
-        let page = page(client, &what, dir, cookie, verifier).expect("the server answers");
-        let page = page.expect("root can list");
+        // A head of Ganesha 4.3 answers NOENT at times where another has just removed a name.
+        let mut ask = || page(client, &what, dir, cookie, verifier).expect("the server answers").ok();
+        let page = (0..ASKED_MAX).find_map(|_| ask()).expect("root can list");
         (cookie, verifier) = (page.found.last().map_or(cookie, |found| found.cookie), page.verifier);
         let end = page.eof || page.found.is_empty();
         names.extend(page.found.into_iter().map(|found| found.name).filter(|name| !is_dot(name)));
@@ -192,4 +193,6 @@ fn is_dot(name: &[u8]) -> bool {
 
 /// More pages than any directory of the script has names.
 const PAGES_MAX: usize = 2000;
+/// How often for one page.
+const ASKED_MAX: usize = 8;
 const COUNT: u32 = 1 << 15;

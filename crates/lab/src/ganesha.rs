@@ -6,6 +6,8 @@
 use crate::address::loopback;
 use crate::place::{Scratch, root};
 use crate::tools::Endpoint;
+use crate::wait::{PATIENCE, readable};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
@@ -71,16 +73,11 @@ impl Ganesha {
 
     /// Kills a head as a crash would: what it had not answered is lost.
     pub fn kill(&self, head: usize) {
-        let pid = self.pid(head).to_string();
-        let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill can be run");
-        assert!(killed.success(), "head {head} was not there");
+        let pid = i32::try_from(self.pid(head)).ok().and_then(Pid::from_raw).expect("lab/ganesha wrote a pid");
+        let process = pidfd_open(pid, PidfdFlags::empty()).expect("the head is there");
+        pidfd_send_signal(&process, Signal::KILL).expect("the head is ours");
         // Until it is gone it holds its port, and the next one would not start.
-        let gone = || fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
-        let limit = Instant::now() + PATIENCE;
-        while !gone() {
-            assert!(Instant::now() < limit, "head {head} does not end");
-            thread::sleep(LOOK);
-        }
+        assert!(readable(&process, PATIENCE), "head {head} does not end");
     }
 
     /// Starts a head again that was killed; it serves a little later.
@@ -134,9 +131,6 @@ fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr,
     child
 }
 
-/// How long a head that was killed may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(10);
 /// .. and a little more.
 const A_SECOND: Duration = Duration::from_millis(1100);
 /// Every head has an address of its own, so the ports may be the same.

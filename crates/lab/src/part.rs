@@ -22,6 +22,8 @@ pub enum Part {
     Showmount,
     /// rpcinfo.
     Rpcinfo,
+    /// systemd-analyze, which judges units without running them.
+    SystemdAnalyze,
 }
 
 /// Whether a test that needs this part can run. Where it cannot, says why and counts it; in CI panics.
@@ -45,6 +47,7 @@ impl Part {
             Self::Libnfs => no_command(&["nfs-ls", "nfs-cp", "nfs-cat"]),
             Self::Showmount => no_command(&["showmount"]),
             Self::Rpcinfo => no_command(&["rpcinfo"]),
+            Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
         }
     }
 }
@@ -58,6 +61,7 @@ impl fmt::Display for Part {
             Self::Libnfs => "libnfs",
             Self::Showmount => "showmount",
             Self::Rpcinfo => "rpcinfo",
+            Self::SystemdAnalyze => "systemd-analyze",
         })
     }
 }
@@ -133,7 +137,9 @@ mod tests {
     #[test]
     fn setup_knows_every_part_by_its_name() {
         let setup = fs::read_to_string(root().join("scripts/setup")).unwrap();
-        for part in [Part::Ganesha, Part::KernelClient, Part::Libnfs, Part::Showmount, Part::Rpcinfo] {
+        let parts =
+            [Part::Ganesha, Part::KernelClient, Part::Libnfs, Part::Showmount, Part::Rpcinfo, Part::SystemdAnalyze];
+        for part in parts {
             assert!(setup.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");
         }
     }

@@ -1,9 +1,10 @@
-//! Real clients in user space, each one command with a time limit. The caller reads the output and the status.
+//! Clients in user space: real ones, each one command with a time limit whose output and status the caller reads, and our own.
 
 use crate::bounded::bounded;
-use std::net::Ipv4Addr;
+use crate::wait::PATIENCE;
+use midas_net::{Caller, Client};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Output;
-use std::time::Duration;
 
 /// Where a server listens, and the path that its clients mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,19 @@ impl Endpoint {
         let Self { address, nfs_port, mount_port, path } = self;
         format!("nfs://{address}{path}{name}?version=3&nfsport={nfs_port}&mountport={mount_port}")
     }
+
+    /// A client of it, and the export's root.
+    pub fn client(&self) -> (Client, Vec<u8>) {
+        let at = |port| SocketAddr::new(self.address.into(), port);
+        mounted(at(self.nfs_port), at(self.mount_port), if self.path.is_empty() { "/" } else { &self.path })
+    }
+}
+
+/// A client, as root, that asked one address for an export's root and calls another.
+pub fn mounted(nfs: SocketAddr, mount: SocketAddr, path: &str) -> (Client, Vec<u8>) {
+    let connect = |address| Client::connect(address, &Caller::ROOT, PATIENCE).expect("somebody listens");
+    let root = connect(mount).mount(path.as_bytes()).expect("it may be mounted").root;
+    (connect(nfs), root)
 }
 
 /// libnfs's listing of a directory.
@@ -57,11 +71,16 @@ pub fn rpcinfo(arguments: &[&str]) -> Output {
     tool("rpcinfo", arguments)
 }
 
-fn tool(name: &str, arguments: &[&str]) -> Output {
-    bounded(name, LIMIT).args(arguments).output().expect("`timeout` is in coreutils")
+/// What a command said that must succeed.
+pub fn succeeded(output: &Output) -> String {
+    let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success(), "{:?}: {said}{complained}", output.status);
+    said
 }
 
-const LIMIT: Duration = Duration::from_secs(60);
+fn tool(name: &str, arguments: &[&str]) -> Output {
+    bounded(name, PATIENCE).args(arguments).output().expect("`timeout` is in coreutils")
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,17 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
-pub(crate) mod daemon;
+pub(crate) mod lines;
+pub(crate) mod load;
 pub(crate) mod nfsd;
-pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod switch;
 pub(crate) mod writer;
 
+use midas_conformance::Target;
+use midas_lab::Endpoint;
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -33,6 +36,12 @@ pub(crate) fn impossible(cases: &[(&str, &str)]) {
         assert!(said.contains(named), "midas {typed} does not name '{named}': {said}");
         assert!(output.stdout.is_empty(), "midas {typed} printed something");
     }
+}
+
+/// A server, for the script that all answer alike.
+pub(crate) fn target(endpoint: &Endpoint) -> Target {
+    let at = |port| SocketAddr::new(endpoint.address.into(), port);
+    Target { nfs: at(endpoint.nfs_port), mount: at(endpoint.mount_port), path: endpoint.path.clone() }
 }
 
 /// Resident memory of a process now and at its highest, in bytes.

@@ -53,6 +53,24 @@ impl Nfsd {
         Endpoint { address: *address.ip(), nfs_port: address.port(), mount_port: address.port(), path }
     }
 
+    /// For clients of each server.
+    pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
+        (0..self.addresses.len()).map(|server| self.endpoint(server)).collect()
+    }
+
+    /// What the servers know of themselves now.
+    pub(crate) fn truth(&mut self) -> Value {
+        self.tell("truth");
+        self.line()
+    }
+
+    /// Calls of a procedure that each server has executed.
+    pub(crate) fn executed(&mut self, procedure: &str) -> Vec<u64> {
+        let truth = self.truth();
+        let of = |server: &Value| server["calls"][procedure].as_u64().unwrap_or(0);
+        truth["servers"].as_array().unwrap().iter().map(of).collect()
+    }
+
     /// Resident memory now and at its highest, in bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         super::memory(self.child.id())

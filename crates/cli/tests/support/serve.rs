@@ -1,12 +1,17 @@
-//! A running `midas serve` of its own process, with its configuration in a directory of its own.
+//! A running `midas serve` of its own process, with its configuration, state and control socket in a directory of its own. It may be
+//! signalled, reloaded, commanded, and started again at the same place.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
-use midas_lab::{Endpoint, Scratch};
-use midas_net::{Caller, Client};
-use std::io::{BufRead, BufReader};
+use super::lines::Lines;
+use midas_lab::{Endpoint, PATIENCE, Scratch, mounted, readable, until};
+use midas_net::Client;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde_json::Value;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// What a proxy of `/scratch` is to be; every text goes into its configuration as it is.
 pub(crate) struct Site {
@@ -15,8 +20,12 @@ pub(crate) struct Site {
     /// Where every server answers MOUNT; none: each at its NFS port.
     pub(crate) mount_port: Option<u16>,
     pub(crate) source: String,
+    pub(crate) staleness: &'static str,
     pub(crate) clients: &'static str,
     pub(crate) insecure: bool,
+    /// More lines of the pool, and of the export.
+    pub(crate) pool: String,
+    pub(crate) export: &'static str,
     /// More tables, behind the export's.
     pub(crate) more: String,
 }
@@ -33,25 +42,28 @@ impl Site {
     /// As [`Site::of`], for servers of any family.
     pub(crate) fn over(servers: Vec<SocketAddr>, mount_port: Option<u16>, source: &str) -> Self {
         Self {
-            listen: "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"".to_owned(),
+            listen: FREE_PORTS.to_owned(),
             servers,
             mount_port,
             source: if source.is_empty() { "/" } else { source }.to_owned(),
+            staleness: "0s",
             clients: "\"127.0.0.0/8\"",
             insecure: true,
+            pool: String::new(),
+            export: "",
             more: String::new(),
         }
     }
 
     pub(crate) fn config(&self) -> String {
-        let Self { listen, source, clients, insecure, more, .. } = self;
+        let Self { listen, source, staleness, clients, insecure, pool, export, more, .. } = self;
         let mount_port = self.mount_port.map_or(String::new(), |port| format!("mount_port = {port}\n"));
         let servers: Vec<String> = self.servers.iter().map(|server| format!("\"{server}\"")).collect();
         format!(
             "[listen]\n{listen}\n\
-             [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"0s\"\n\
+             [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"{staleness}\"\n{pool}\
              [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [{clients}]\n\
-             access = \"rw\"\nsquash = \"none\"\ninsecure = {insecure}\n{more}\n",
+             access = \"rw\"\nsquash = \"none\"\ninsecure = {insecure}\n{export}{more}\n",
             servers.join(", "),
         )
     }
@@ -63,9 +75,11 @@ impl Site {
 }
 
 pub(crate) struct Serve {
+    command: Command,
     child: Child,
+    log: Lines,
     scratch: Scratch,
-    /// Where it answers NFS, and MOUNT.
+    /// Where it answers NFS, and MOUNT, once it is ready.
     pub(crate) nfs: Vec<SocketAddr>,
     pub(crate) mount: Vec<SocketAddr>,
     /// Where the control plane answers over TCP, if the configuration says so.
@@ -75,35 +89,93 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts a proxy of `/scratch` over these servers, on free ports; returns when it is ready.
     pub(crate) fn start(servers: &[Endpoint]) -> Self {
-        Self::start_with(servers, "")
+        Site::of(servers).start()
     }
 
-    /// The same with more lines at the end of the configuration.
-    pub(crate) fn start_with(servers: &[Endpoint], lines: &str) -> Self {
-        Site { more: lines.to_owned(), ..Site::of(servers) }.start()
-    }
-
-    /// Starts a proxy with this configuration and a control socket of its own; returns when it is ready.
+    /// Starts a proxy with this configuration; returns when it is ready.
     pub(crate) fn of(config: &str) -> Self {
+        Self::with(config, |_| {})
+    }
+
+    /// The same with more arguments or variables.
+    pub(crate) fn with(config: &str, more: impl FnOnce(&mut Command)) -> Self {
+        let mut serve = Self::launch(config, more);
+        serve.ready();
+        serve
+    }
+
+    /// Starts it, and does not wait.
+    pub(crate) fn launch(config: &str, more: impl FnOnce(&mut Command)) -> Self {
         let scratch = Scratch::new();
-        let file = scratch.path().join("midas.toml");
-        std::fs::write(&file, config).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_midas"))
-            .args(["serve", "--config"])
-            .arg(&file)
-            .arg("--socket")
-            .arg(scratch.path().join(SOCKET))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
+        let at = |name| scratch.path().join(name);
+        fs::write(at(CONFIG), format!("{config}[state]\nfile = \"{}\"\n", at(STATE).display())).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midas"));
+        command.arg("serve").arg("--config").arg(at(CONFIG)).arg("--socket").arg(at(SOCKET));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        more(&mut command);
+        let (child, log) = spawn(&mut command);
+        Self { command, child, log, scratch, nfs: Vec::new(), mount: Vec::new(), admin: None }
+    }
+
+    fn ready(&mut self) {
+        let line = Lines::of(self.child.stdout.take().expect("it is piped")).wait("ready: ", 1);
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["ready:", "nfs", nfs, "mount", mount, admin @ ..] = words.as_slice() else {
             panic!("not ready: '{line}'")
         };
-        let admin = admin.last().map(|address| address.parse().unwrap());
-        Self { nfs: addresses(nfs), mount: addresses(mount), admin, child, scratch }
+        self.admin = admin.last().map(|address| address.parse().unwrap());
+        (self.nfs, self.mount) = (addresses(nfs), addresses(mount));
+    }
+
+    /// Starts it again where it was, once it has ended. What it said before is forgotten.
+    pub(crate) fn again(&mut self) {
+        let before = (self.nfs.clone(), self.mount.clone());
+        let text = fs::read_to_string(self.file(CONFIG)).unwrap();
+        let here = format!("nfs = \"{}\"\nmount = \"{}\"", self.nfs[0], self.mount[0]);
+        fs::write(self.file(CONFIG), text.replacen(FREE_PORTS, &here, 1)).unwrap();
+        (self.child, self.log) = spawn(&mut self.command);
+        self.ready();
+        assert_eq!((&self.nfs, &self.mount), (&before.0, &before.1));
+    }
+
+    /// Changes the configuration's file.
+    pub(crate) fn rewrite(&self, old: &str, new: &str) {
+        let text = fs::read_to_string(self.file(CONFIG)).unwrap();
+        assert!(text.contains(old), "no '{old}' in {text}");
+        fs::write(self.file(CONFIG), text.replacen(old, new, 1)).unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until it has said something so many times in its log; the last of these lines.
+    pub(crate) fn said(&self, what: &str, times: usize) -> String {
+        self.log.wait(what, times)
+    }
+
+    /// Waits for its end, and says how long that took.
+    pub(crate) fn ended(&mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).unwrap();
+        assert!(readable(&process, PATIENCE), "it does not end");
+        (self.child.wait().unwrap(), start.elapsed())
+    }
+
+    /// A live command to it.
+    pub(crate) fn command(&self, words: &str) -> String {
+        super::text(&format!("{words} --socket {}", self.socket().display()))
+    }
+
+    /// What it says of its servers.
+    pub(crate) fn servers(&self) -> Vec<Value> {
+        let status: Value = serde_json::from_str(&self.command("status --json")).unwrap();
+        status["pools"][0]["servers"].as_array().unwrap().clone()
+    }
+
+    /// Waits until one of its servers is so.
+    pub(crate) fn until(&self, server: usize, what: &str, is: impl Fn(&Value) -> bool) {
+        until(what, || is(&self.servers()[server]));
     }
 
     /// For clients.
@@ -113,7 +185,7 @@ impl Serve {
             SocketAddr::V6(_) => Ipv4Addr::LOCALHOST,
         };
         let (nfs_port, mount_port) = (self.nfs[0].port(), self.mount[0].port());
-        Endpoint { address, nfs_port, mount_port, path: "/scratch".to_owned() }
+        Endpoint { address, nfs_port, mount_port, path: EXPORT.to_owned() }
     }
 
     /// A client of its first listener, and the export's root.
@@ -128,7 +200,16 @@ impl Serve {
 
     /// The control socket.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.scratch.path().join(SOCKET)
+        self.file(SOCKET)
+    }
+
+    /// What it keeps over a restart.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.file(STATE)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
 }
 
@@ -136,18 +217,29 @@ impl Drop for Serve {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _status = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the proxy said:\n{}", self.log.all());
+        }
     }
 }
 
 /// A client that asked one address for the export's root and calls another.
 pub(crate) fn client(nfs: SocketAddr, mount: SocketAddr) -> (Client, Vec<u8>) {
-    let patience = super::raw::PATIENCE;
-    let root = Client::connect(mount, &Caller::ROOT, patience).unwrap().mount(b"/scratch").unwrap().root;
-    (Client::connect(nfs, &Caller::ROOT, patience).unwrap(), root)
+    mounted(nfs, mount, EXPORT)
+}
+
+fn spawn(command: &mut Command) -> (Child, Lines) {
+    let mut child = command.spawn().expect("the binary runs");
+    let log = Lines::of(child.stderr.take().expect("it is piped"));
+    (child, log)
 }
 
 fn addresses(listed: &str) -> Vec<SocketAddr> {
     listed.split(',').map(|address| address.parse().unwrap()).collect()
 }
 
+const EXPORT: &str = "/scratch";
+const FREE_PORTS: &str = "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"";
+const CONFIG: &str = "midas.toml";
+const STATE: &str = "state.json";
 const SOCKET: &str = "control";

@@ -10,7 +10,7 @@ use midas_nfs::rpc;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ struct Pipe {
     server: TcpStream,
     /// Held while a record is passed on: calls that were not answered, and whether no more are taken.
     under_way: Mutex<(i64, bool)>,
+    /// Told of every answer.
+    answered: Condvar,
 }
 
 impl Switch {
@@ -57,11 +59,13 @@ impl Switch {
         for pipe in &pipes {
             pipe.under_way.lock().unwrap().1 = true;
         }
-        let begun = Instant::now();
-        let idle = |pipe: &Arc<Pipe>| pipe.under_way.lock().unwrap().0 <= 0;
-        while !pipes.iter().all(idle) && begun.elapsed() < patience {
-            thread::yield_now();
-        }
+        let limit = Instant::now() + patience;
+        let idle = |pipe: &Arc<Pipe>| {
+            let left = limit.saturating_duration_since(Instant::now());
+            let under_way = pipe.under_way.lock().unwrap();
+            let (now, _) = pipe.answered.wait_timeout_while(under_way, left, |under_way| under_way.0 > 0).unwrap();
+            now.0 <= 0
+        };
         let answered = pipes.iter().all(idle);
         for pipe in &pipes {
             pipe.cut();
@@ -116,7 +120,7 @@ fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
         for end in [&client, &server] {
             end.set_nodelay(true).unwrap();
         }
-        let pipe = Arc::new(Pipe { client, server, under_way: Mutex::new((0, false)) });
+        let pipe = Arc::new(Pipe { client, server, under_way: Mutex::new((0, false)), answered: Condvar::new() });
         known.pipes.push(Arc::clone(&pipe));
         let (there, back, counts) = (Arc::clone(&pipe), pipe, Arc::clone(state));
         thread::spawn(move || {
@@ -158,6 +162,7 @@ fn carry_answers(pipe: &Pipe) -> io::Result<()> {
         let mut under_way = pipe.under_way.lock().unwrap();
         (&pipe.client).write_all(&record)?;
         under_way.0 -= 1;
+        pipe.answered.notify_all();
     }
 }
 

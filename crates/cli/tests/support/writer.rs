@@ -2,8 +2,9 @@
 //! its writes have shown; otherwise it is sent again.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
+use midas_lab::raw::handle;
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Reply, Sattr3, StableHow};
+use midas_nfs::nfs3::{Call, Reply, StableHow};
 
 pub(crate) struct Writer {
     client: Client,
@@ -15,12 +16,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// A new file of so many bytes, none of them written yet.
     pub(crate) fn create((mut client, root): (Client, Vec<u8>), name: &str, bytes: usize) -> Self {
-        let place = DirOp { dir: FileHandle::new(&root).unwrap(), name: name.as_bytes() };
-        let how = CreateHow::Guarded(Sattr3 { mode: Some(0o644), ..Sattr3::default() });
-        let handle = match client.nfs(&Call::Create { place, how }).unwrap() {
-            Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-            other => panic!("{name}: {other:?}"),
-        };
+        let handle = midas_lab::create(&mut client, &root, name.as_bytes());
         let seed = name.bytes().fold(1_u32, |sum, byte| sum * 31 + u32::from(byte));
         let content = (0..bytes as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         Self { client, handle, content, verifiers: Vec::new() }
@@ -30,7 +26,7 @@ impl Writer {
     pub(crate) fn write(&mut self) {
         self.verifiers.clear();
         for (index, data) in self.content.chunks(CHUNK).enumerate() {
-            let (offset, file) = ((index * CHUNK) as u64, FileHandle::new(&self.handle).unwrap());
+            let (offset, file) = ((index * CHUNK) as u64, handle(&self.handle));
             let call = Call::Write { file, offset, count: data.len() as u32, stable: StableHow::Unstable, data };
             match self.client.nfs(&call).unwrap() {
                 Reply::Write(Ok(ok)) => {
@@ -45,7 +41,7 @@ impl Writer {
     /// Makes it durable; how often everything had to be sent again.
     pub(crate) fn commit(&mut self) -> usize {
         for again in 0..AGAIN_MOST {
-            let file = FileHandle::new(&self.handle).unwrap();
+            let file = handle(&self.handle);
             let verifier = match self.client.nfs(&Call::Commit { file, offset: 0, count: 0 }).unwrap() {
                 Reply::Commit(Ok(ok)) => ok.verf,
                 other => panic!("{other:?}"),
@@ -62,7 +58,7 @@ impl Writer {
     pub(crate) fn check(&self, client: &mut Client) {
         let mut read = Vec::new();
         loop {
-            let file = FileHandle::new(&self.handle).unwrap();
+            let file = handle(&self.handle);
             match client.nfs(&Call::Read { file, offset: read.len() as u64, count: CHUNK as u32 }).unwrap() {
                 Reply::Read(Ok(ok)) => {
                     read.extend_from_slice(ok.data);

@@ -18,6 +18,9 @@ const INEXACT: [&str; 26] = [
 ];
 const CLOCKS: [&str; 2] = ["Instant::now", "SystemTime"];
 
+/// What a test must not do for itself: where nobody tells, it asks by `midas_lab::until`.
+const PAUSES: [&str; 4] = ["sleep", "park_timeout", "yield_now", "try_wait"];
+
 pub(crate) fn long_functions(source: &Source) -> Vec<Finding> {
     let code = &source.code;
     words(code, "fn")
@@ -103,6 +106,12 @@ pub(crate) fn clock_reads(source: &Source) -> Vec<Finding> {
     found.map(|(at, clock)| finding(code, at, format!("`{clock}`: time is an argument"))).collect()
 }
 
+pub(crate) fn pauses(source: &Source) -> Vec<Finding> {
+    let code = &source.code;
+    let found = PAUSES.iter().flat_map(|pause| words(code, pause).map(move |at| (at, pause)));
+    found.map(|(at, pause)| finding(code, at, format!("`{pause}`: wait for an event, with a limit"))).collect()
+}
+
 /// The first thing a `no_std` crate says, below its header, is that it is one.
 pub(crate) fn missing_no_std(source: &Source) -> Vec<Finding> {
     let first = source.code.trim_start();
@@ -149,6 +158,14 @@ mod tests {
     #[test]
     fn a_file_of_701_lines_is_too_long_and_one_of_700_is_not() {
         check(long_file, &[(&"\n".repeat(700), &[]), (&"\n".repeat(701), &[701])]);
+    }
+
+    #[test]
+    fn a_test_that_pauses_is_found() {
+        check(
+            pauses,
+            &[("x\nstd::thread::sleep(LOOK);", &[2]), ("\"sleep 1\"; sleeps();", &[]), ("child.try_wait()", &[1])],
+        );
     }
 
     #[test]

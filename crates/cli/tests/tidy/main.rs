@@ -34,6 +34,14 @@ fn only_tests_unwrap() {
 }
 
 #[test]
+fn tests_wait_for_events() {
+    // Its server is slow on purpose.
+    let slow = "crates/bench/tests/support/mod.rs";
+    let tests = || rust_files().into_iter().filter(|source| source.path.contains("/tests/") && source.path != slow);
+    over(|| tests().collect(), code::pauses);
+}
+
+#[test]
 fn type_names_say_what_the_type_is() {
     over(rust_files, code::empty_type_names);
 }

@@ -1,15 +1,11 @@
 //! F: directories.
 
-use crate::support::{client, handle, plain};
+use crate::support::{client, plain};
+use midas_lab::create;
+use midas_lab::raw::handle;
 use midas_net::Client;
-use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Reply, Sattr3};
+use midas_nfs::nfs3::{self, Call, DirOp, Nfsstat3, Reply};
 use std::collections::BTreeSet;
-
-fn create(client: &mut Client, dir: &[u8], name: &[u8]) {
-    let place = DirOp { dir: handle(dir), name };
-    let reply = client.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
-    assert!(matches!(reply, Reply::Create(Ok(_))), "{reply:?}");
-}
 
 /// Every name of a directory, listed with pages of `count` bytes, and the size of each page's resok.
 fn list(client: &mut Client, dir: &[u8], count: u32, plus: bool) -> Result<Vec<(Vec<u8>, u64)>, Nfsstat3> {

@@ -1,24 +1,22 @@
 //! C and the faults: retransmission, what breaks on command, and the truth that the servers keep.
 
-use crate::support::{PATIENCE, Raw, client, getattr, handle, nfs, plain, start};
+use crate::support::{client, plain, start};
+use midas_lab::raw::{Raw, getattr, handle, nfs, status, xid};
+use midas_lab::{PATIENCE, create, until};
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
-use midas_nfs::rpc;
 use midas_nfsd::{Bounds, Command, Config, Fault, Nfsd, ServiceTimes};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-fn create(xid: u32, root: &[u8], name: &[u8]) -> Vec<u8> {
+fn created(xid: u32, root: &[u8], name: &[u8]) -> Vec<u8> {
     let place = DirOp { dir: handle(root), name };
     nfs(xid, &Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) })
 }
 
-/// Asks until the answer is as wanted: commands take effect between two calls.
-fn until(mut wanted: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !wanted() {
-        assert!(start.elapsed() < PATIENCE, "it never happened");
-    }
+/// Waits until so many calls are in the server's queue.
+fn queued(nfsd: &Nfsd, calls: usize) {
+    until("calls wait", || nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == calls);
 }
 
 fn servers(count: usize) -> (Nfsd, Vec<SocketAddr>) {
@@ -32,7 +30,7 @@ fn servers(count: usize) -> (Nfsd, Vec<SocketAddr>) {
 fn c1_a_create_sent_again_on_another_connection_gets_the_first_answer() {
     let (nfsd, addresses) = servers(1);
     let (_, root) = client(addresses[0]);
-    let body = create(77, &root, b"once");
+    let body = created(77, &root, b"once");
     let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
     first.send(&body);
     let answer = first.receive();
@@ -41,10 +39,8 @@ fn c1_a_create_sent_again_on_another_connection_gets_the_first_answer() {
     let seen = nfsd.truth().unwrap().look(Instant::now());
     assert_eq!(seen.calls[0][Procedure::Create as usize], 1);
     // Another xid is another call, and the name is taken.
-    second.send(&create(78, &root, b"once"));
-    let again = second.receive();
-    let results = rpc::Reply::decode(&again).unwrap().results.unwrap();
-    assert_eq!(Reply::decode(Procedure::Create, results).unwrap().status(), Nfsstat3::EXIST);
+    second.send(&created(78, &root, b"once"));
+    assert_eq!(status(&second.receive()), Nfsstat3::EXIST);
 }
 
 #[test]
@@ -52,15 +48,15 @@ fn c1_a_create_sent_again_while_it_runs_is_executed_once_and_the_newest_asker_is
     let (nfsd, addresses) = servers(1);
     let (_, root) = client(addresses[0]);
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
-    let body = create(77, &root, b"once");
+    let body = created(77, &root, b"once");
     let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
     first.send(&body);
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 1);
+    queued(&nfsd, 1);
     second.send(&body);
     second.send(&getattr(78, &root));
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    queued(&nfsd, 2);
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
-    let xids = [second.receive(), second.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    let xids = [second.receive(), second.receive()].map(|answer| xid(&answer));
     assert_eq!(xids, [77, 78]);
     let seen = nfsd.truth().unwrap().look(Instant::now());
     assert_eq!(seen.calls[0][Procedure::Create as usize], 1);
@@ -87,7 +83,7 @@ fn a_server_that_fails_fast_answers_the_status_and_executes_nothing() {
     let (nfsd, addresses) = servers(2);
     let (mut client, root) = client(addresses[0]);
     nfsd.command(0, Command::Fault(Fault::Fail(Nfsstat3::JUKEBOX))).unwrap();
-    until(|| client.nfs(&Call::Getattr { object: handle(&root) }).unwrap().status() == Nfsstat3::JUKEBOX);
+    until("the fault", || client.nfs(&Call::Getattr { object: handle(&root) }).unwrap().status() == Nfsstat3::JUKEBOX);
     let before = nfsd.truth().unwrap().look(Instant::now()).executed.len();
     let place = DirOp { dir: handle(&root), name: b"never" };
     let call = Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) };
@@ -100,7 +96,7 @@ fn a_slow_server_takes_that_much_longer() {
     let (nfsd, address) = plain();
     let (mut client, root) = client(address);
     nfsd.command(0, Command::Fault(Fault::Slow(Duration::from_millis(50)))).unwrap();
-    until(|| {
+    until("it is slow", || {
         let start = Instant::now();
         client.nfs(&Call::Getattr { object: handle(&root) }).unwrap();
         start.elapsed() >= Duration::from_millis(50)
@@ -113,9 +109,9 @@ fn a_server_that_is_down_refuses_connections_until_it_is_up_again() {
     let mut raw = Raw::connect(address);
     nfsd.command(0, Command::Fault(Fault::Down)).unwrap();
     assert!(raw.closed());
-    until(|| std::net::TcpStream::connect(address).is_err());
+    until("it is down", || std::net::TcpStream::connect(address).is_err());
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
-    until(|| std::net::TcpStream::connect(address).is_ok());
+    until("it is up", || std::net::TcpStream::connect(address).is_ok());
     Raw::connect(address).alive();
 }
 
@@ -133,10 +129,7 @@ fn dropped_connections_are_closed_and_new_ones_are_served() {
 fn a_restart_changes_the_verifier_loses_what_was_not_committed_and_forgets_its_answers() {
     let (nfsd, address) = plain();
     let (mut writer, root) = client(address);
-    let place = DirOp { dir: handle(&root), name: b"file" };
-    let made = writer.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
-    let Reply::Create(Ok(made)) = made else { panic!("{made:?}") };
-    let file = made.object.unwrap().bytes().to_vec();
+    let file = create(&mut writer, &root, b"file");
     let write = |client: &mut Client, offset, stable| {
         let call = Call::Write { file: handle(&file), offset, count: 4, stable, data: b"data" };
         let Reply::Write(Ok(written)) = client.nfs(&call).unwrap() else { panic!("it can be written") };
@@ -145,7 +138,7 @@ fn a_restart_changes_the_verifier_loses_what_was_not_committed_and_forgets_its_a
     write(&mut writer, 0, StableHow::FileSync);
     let before = write(&mut writer, 4, StableHow::Unstable);
     nfsd.command(0, Command::Restart).unwrap();
-    until(|| writer.nfs(&Call::Null).is_err());
+    until("the restart", || writer.nfs(&Call::Null).is_err());
     let mut again = Client::connect(address, &Caller::ROOT, PATIENCE).unwrap();
     let commit = again.nfs(&Call::Commit { file: handle(&file), offset: 0, count: 0 }).unwrap();
     let Reply::Commit(Ok(committed)) = commit else { panic!("{commit:?}") };
@@ -160,7 +153,7 @@ fn other_handles_are_stale_to_the_other_servers() {
     let (nfsd, addresses) = servers(2);
     let (_, root) = client(addresses[0]);
     nfsd.command(1, Command::Fault(Fault::OtherHandles)).unwrap();
-    until(|| client(addresses[1]).1 != root);
+    until("the fault", || client(addresses[1]).1 != root);
     let (mut other, others_root) = client(addresses[1]);
     assert_eq!(other.nfs(&Call::Getattr { object: handle(&root) }).unwrap().status(), Nfsstat3::STALE);
     assert_eq!(other.nfs(&Call::Getattr { object: handle(&others_root) }).unwrap().status(), Nfsstat3::OK);
@@ -174,12 +167,12 @@ fn wrong_xids_and_half_replies_are_sent_on_command() {
     let (_, root) = client(address);
     nfsd.command(0, Command::Fault(Fault::WrongXid)).unwrap();
     let mut raw = Raw::connect(address);
-    until(|| {
+    until("a wrong number", || {
         raw.send(&getattr(5, &root));
-        rpc::Reply::decode(&raw.receive()).unwrap().xid != 5
+        xid(&raw.receive()) != 5
     });
     nfsd.command(0, Command::Fault(Fault::HalfReply)).unwrap();
-    until(|| {
+    until("half an answer", || {
         let mut client = Client::connect(address, &Caller::ROOT, PATIENCE).unwrap();
         matches!(client.nfs(&nfs3::Call::Getattr { object: handle(&root) }), Err(ClientError::Io(_)))
     });
@@ -194,7 +187,7 @@ fn the_truth_knows_the_length_of_the_queue_and_the_order_of_execution() {
     for xid in 0..10 {
         raw.send(&getattr(xid, &root));
     }
-    let order: Vec<u32> = (0..10).map(|_| rpc::Reply::decode(&raw.receive()).unwrap().xid).collect();
+    let order: Vec<u32> = (0..10).map(|_| xid(&raw.receive())).collect();
     assert_eq!(order, (0..10).collect::<Vec<_>>());
     let seen = nfsd.truth().unwrap().look(Instant::now());
     assert!((9..=10).contains(&seen.queues[0].longest), "{}", seen.queues[0].longest);
@@ -208,22 +201,19 @@ fn the_truth_knows_the_length_of_the_queue_and_the_order_of_execution() {
 fn c1_a_write_sent_again_while_it_waits_is_executed_once() {
     let (nfsd, addresses) = servers(1);
     let (mut setup, root) = client(addresses[0]);
-    let place = DirOp { dir: handle(&root), name: b"file" };
-    let made = setup.nfs(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) }).unwrap();
-    let Reply::Create(Ok(made)) = made else { panic!("{made:?}") };
-    let file = made.object.unwrap().bytes().to_vec();
+    let file = create(&mut setup, &root, b"file");
     let body = |xid, data| {
         nfs(xid, &Call::Write { file: handle(&file), offset: 0, count: 4, stable: StableHow::FileSync, data })
     };
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
     let (mut first, mut second) = (Raw::connect(addresses[0]), Raw::connect(addresses[0]));
     first.send(&body(7, b"old!"));
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 1);
+    queued(&nfsd, 1);
     second.send(&body(7, b"old!"));
     second.send(&body(8, b"new!"));
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    queued(&nfsd, 2);
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
-    let xids = [second.receive(), second.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    let xids = [second.receive(), second.receive()].map(|answer| xid(&answer));
     assert_eq!(xids, [7, 8]);
     assert_eq!(nfsd.truth().unwrap().look(Instant::now()).calls[0][Procedure::Write as usize], 2);
 }
@@ -236,12 +226,12 @@ fn c1_thousands_of_copies_of_one_call_do_not_use_up_a_clients_share() {
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
     let mut raw = Raw::connect(address);
     for _ in 0..2000 {
-        raw.send(&create(7, &root, b"once"));
+        raw.send(&created(7, &root, b"once"));
     }
     raw.send(&getattr(8, &root));
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    queued(&nfsd, 2);
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
-    let xids = [raw.receive(), raw.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    let xids = [raw.receive(), raw.receive()].map(|answer| xid(&answer));
     assert_eq!(xids, [7, 8]);
     raw.alive();
 }
@@ -253,12 +243,12 @@ fn a_hanging_server_answers_nothing_at_all_and_one_that_is_down_executes_nothing
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
     let mut raw = Raw::connect(addresses[0]);
     raw.send(&nfs(1, &Call::Null));
-    raw.send(&create(2, &root, b"never"));
-    until(|| nfsd.truth().unwrap().look(Instant::now()).queues[0].length() == 2);
+    raw.send(&created(2, &root, b"never"));
+    queued(&nfsd, 2);
     nfsd.command(0, Command::Fault(Fault::Down)).unwrap();
     assert!(raw.closed());
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
-    until(|| std::net::TcpStream::connect(addresses[0]).is_ok());
+    until("it is up", || std::net::TcpStream::connect(addresses[0]).is_ok());
     let (mut client, root) = client(addresses[0]);
     let what = DirOp { dir: handle(&root), name: b"never" };
     assert_eq!(client.nfs(&Call::Lookup { what }).unwrap().status(), Nfsstat3::NOENT);

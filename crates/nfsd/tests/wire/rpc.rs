@@ -1,63 +1,31 @@
 //! B: RPC over TCP.
 
-use crate::support::{Raw, call, client, getattr, handle, nfs, plain, start};
-use midas_nfs::nfs3::{self, DirOp, Procedure, Reply};
+use crate::support::{client, plain, start};
+use midas_lab::raw::{Raw, call, getattr, handle, in_one_fragment, nfs, results, status, with_credential, xid};
+use midas_lab::{create, hostile};
+use midas_nfs::nfs3::{self, DirOp, Nfsstat3, Procedure, Reply};
 use midas_nfs::record::mark;
-use midas_nfs::rpc::{self, AuthStat, OpaqueAuth, Refusal, flavor};
+use midas_nfs::rpc::{OpaqueAuth, Refusal};
+use midas_nfs::{mount, nlm};
 use midas_nfsd::{Bounds, Command, Config, Fault, ServiceTimes};
-use std::collections::BTreeSet;
-use std::io::Write;
 use std::num::NonZeroUsize;
-
-fn attributes(answer: &[u8]) -> Reply<'_> {
-    let reply = rpc::Reply::decode(answer).unwrap();
-    Reply::decode(Procedure::Getattr, reply.results.unwrap()).unwrap()
-}
 
 #[test]
 fn b1_a_call_in_many_fragments_with_empty_ones_between_is_one_call() {
     let (_nfsd, address) = plain();
-    let (_, root) = client(address);
-    let body = getattr(1, &root);
-    for size in [1, 3, 4, 7, body.len()] {
-        let mut raw = Raw::connect(address);
-        for piece in body.chunks(size) {
-            raw.0.write_all(&[0; 4]).unwrap();
-            raw.0.write_all(&(piece.len() as u32).to_be_bytes()).unwrap();
-            raw.0.write_all(piece).unwrap();
-        }
-        raw.0.write_all(&mark(0)).unwrap();
-        assert!(matches!(attributes(&raw.receive()), Reply::Getattr(Ok(_))));
-        raw.alive();
-    }
+    hostile::joins_fragments(address, &client(address).1);
 }
 
 #[test]
 fn b1_a_sender_of_one_byte_at_a_time_is_served_and_holds_up_nobody() {
     let (_nfsd, address) = plain();
-    let (mut other, root) = client(address);
-    let body = getattr(1, &root);
-    let mut raw = Raw::connect(address);
-    for byte in mark(body.len()).iter().chain(&body) {
-        raw.0.write_all(&[*byte]).unwrap();
-        let call = nfs3::Call::Getattr { object: handle(&root) };
-        assert!(matches!(other.nfs(&call).unwrap(), Reply::Getattr(Ok(_))));
-    }
-    assert!(matches!(attributes(&raw.receive()), Reply::Getattr(Ok(_))));
+    hostile::waits_for_single_bytes(address, &client(address).1);
 }
 
 #[test]
 fn b1_a_record_over_the_cap_ends_its_connection_alone() {
     let (_nfsd, address) = plain();
-    let mut bystander = Raw::connect(address);
-    for claim in [1 << 30, Bounds::default().record + 1] {
-        for last in [0x8000_0000, 0] {
-            let mut raw = Raw::connect(address);
-            raw.0.write_all(&(claim as u32 | last).to_be_bytes()).unwrap();
-            assert!(raw.closed());
-        }
-    }
-    bystander.alive();
+    hostile::closes_large_claims(address, Bounds::default().record as u32, 1);
 }
 
 #[test]
@@ -69,110 +37,25 @@ fn b2_answers_in_another_order_carry_their_calls_xids() {
     raw.send(&getattr(0xdead_0001, &root));
     let what = DirOp { dir: handle(&root), name: b"nothing" };
     raw.send(&nfs(0xbeef_0002, &nfs3::Call::Lookup { what }));
-    let xids = [raw.receive(), raw.receive()].map(|answer| rpc::Reply::decode(&answer).unwrap().xid);
+    let xids = [raw.receive(), raw.receive()].map(|answer| xid(&answer));
     assert_eq!(xids, [0xbeef_0002, 0xdead_0001]);
 }
 
 #[test]
-fn b3_what_is_not_there_is_refused_by_name_and_the_connection_stays() {
+fn b3_b4_what_is_wrong_is_refused_by_name_and_the_connection_stays() {
     let (_nfsd, address) = plain();
-    let mut raw = Raw::connect(address);
-    let cases = [
-        (call(1, 100_021, 4, 0, &[]), Refusal::ProgUnavail),
-        (call(2, 100_227, 3, 0, &[]), Refusal::ProgUnavail),
-        (call(3, nfs3::PROGRAM, 2, 0, &[]), Refusal::ProgMismatch { low: 3, high: 3 }),
-        (call(4, nfs3::PROGRAM, 4, 0, &[]), Refusal::ProgMismatch { low: 3, high: 3 }),
-        (call(5, nfs3::PROGRAM, 3, 22, &[]), Refusal::ProcUnavail),
-        (call(6, nfs3::PROGRAM, 3, u32::MAX, &[]), Refusal::ProcUnavail),
-        (call(7, nfs3::PROGRAM, 3, 1, &[]), Refusal::GarbageArgs),
-        (call(8, nfs3::PROGRAM, 3, 1, &[0, 0, 0, 65]), Refusal::GarbageArgs),
-        (call(9, nfs3::PROGRAM, 3, 3, &[0xff; 64]), Refusal::GarbageArgs),
-        (call(10, 100_005, 2, 0, &[]), Refusal::ProgMismatch { low: 1, high: 3 }),
-        (call(11, 100_005, 3, 6, &[]), Refusal::ProcUnavail),
-        (call(12, 100_005, 3, 1, &[0xff; 8]), Refusal::GarbageArgs),
-        (call(13, 100_000, 5, 0, &[]), Refusal::ProgMismatch { low: 2, high: 4 }),
-        (call(14, 100_000, 2, 5, &[]), Refusal::ProcUnavail),
-    ];
-    for (body, why) in cases {
-        assert_eq!(raw.refused(&body), why);
-        raw.alive();
-    }
+    let no_locks = (call(1, nlm::PROGRAM, 4, 0, &[]), Some(Refusal::ProgUnavail));
+    hostile::refuses_by_name(address, &client(address).1, vec![no_locks]);
 }
 
 #[test]
 fn b3_null_is_answered_without_a_credential() {
     let (_nfsd, address) = plain();
     let mut raw = Raw::connect(address);
-    for program in [nfs3::PROGRAM, 100_005] {
-        let credential = OpaqueAuth::NONE;
-        let mut body = Vec::new();
-        let verifier = OpaqueAuth::NONE;
-        rpc::Call { xid: 9, program, version: 3, procedure: 0, credential, verifier, args: &[] }.encode(&mut body);
-        raw.send(&body);
-        assert_eq!(rpc::Reply::decode(&raw.receive()).unwrap().results, Ok(&[][..]));
+    for program in [nfs3::PROGRAM, mount::PROGRAM] {
+        raw.send(&with_credential(9, (program, 3, 0), OpaqueAuth::NONE, &[]));
+        assert_eq!(results(&raw.receive()), []);
     }
-}
-
-#[test]
-fn b3_garbage_is_answered_where_it_has_a_number_and_never_ends_the_connection() {
-    let (_nfsd, address) = plain();
-    let mut raw = Raw::connect(address);
-    // Too short for a number, or a reply: nobody to answer.
-    for nothing in [&[][..], &[1], &[0, 0, 0, 1, 0, 0], &[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]] {
-        raw.send(nothing);
-        raw.alive();
-    }
-    assert_eq!(raw.refused(&[0, 0, 0, 1, 0, 0, 0, 0]), Refusal::GarbageArgs);
-    let mut old = call(2, nfs3::PROGRAM, 3, 0, &[]);
-    old[11] = 1;
-    assert_eq!(raw.refused(&old), Refusal::RpcMismatch { low: 2, high: 2 });
-    raw.alive();
-}
-
-#[test]
-fn b4_a_credential_that_we_do_not_take_is_denied_and_the_connection_stays() {
-    let (_nfsd, address) = plain();
-    let mut raw = Raw::connect(address);
-    let too_many_groups = [&[0; 16][..], &17_u32.to_be_bytes(), &[0; 68]].concat();
-    let cases = [
-        (flavor::GSS, &[0; 20][..], AuthStat::REJECTEDCRED),
-        (2, &[], AuthStat::REJECTEDCRED),
-        (flavor::SYS, &[0; 3], AuthStat::BADCRED),
-        (flavor::SYS, &too_many_groups, AuthStat::BADCRED),
-    ];
-    for (flavor, body, stat) in cases {
-        for procedure in [0, 1] {
-            let credential = OpaqueAuth { flavor, body };
-            let verifier = OpaqueAuth::NONE;
-            let mut out = Vec::new();
-            rpc::Call { xid: 3, program: nfs3::PROGRAM, version: 3, procedure, credential, verifier, args: &[] }
-                .encode(&mut out);
-            assert_eq!(raw.refused(&out), Refusal::Auth(stat));
-            raw.alive();
-        }
-    }
-}
-
-/// Sends `count` calls at once and collects the xids of the answers, all of which must be good.
-fn all_answered(raw: &mut Raw, root: &[u8], count: u32, midway: impl FnOnce()) {
-    let mut writer = raw.0.try_clone().unwrap();
-    let root = root.to_vec();
-    let sender = std::thread::spawn(move || {
-        for xid in 0..count {
-            let body = getattr(xid, &root);
-            writer.write_all(&mark(body.len())).unwrap();
-            writer.write_all(&body).unwrap();
-        }
-    });
-    midway();
-    let mut xids = BTreeSet::new();
-    for _ in 0..count {
-        let answer = raw.receive();
-        assert!(matches!(attributes(&answer), Reply::Getattr(Ok(_))));
-        xids.insert(rpc::Reply::decode(&answer).unwrap().xid);
-    }
-    sender.join().unwrap();
-    assert_eq!(xids.len(), count as usize);
 }
 
 #[test]
@@ -181,7 +64,7 @@ fn b5_ten_thousand_calls_in_flight_on_one_connection_are_all_answered() {
     let (_, root) = client(address);
     let mut raw = Raw::connect(address);
     nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
-    all_answered(&mut raw, &root, 10_000, || nfsd.command(0, Command::Fault(Fault::None)).unwrap());
+    hostile::answers_all(&mut raw, &root, 10_000, || nfsd.command(0, Command::Fault(Fault::None)).unwrap());
 }
 
 #[test]
@@ -191,7 +74,7 @@ fn b5_a_client_over_its_bound_is_read_later_and_never_refused() {
     let (_nfsd, address) =
         start(&Config { service, workers: NonZeroUsize::new(4).unwrap(), bounds, ..Config::default() });
     let (_, root) = client(address);
-    all_answered(&mut Raw::connect(address), &root, 10_000, || {});
+    hostile::answers_all(&mut Raw::connect(address), &root, 10_000, || {});
 }
 
 #[test]
@@ -200,17 +83,7 @@ fn b5_a_client_that_does_not_read_is_not_read_and_loses_nothing() {
     let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
     let (_, root) = client(address);
     // More answers than the sockets' buffers hold, before the first is read.
-    all_answered(&mut Raw::connect(address), &root, 100_000, || {});
-}
-
-/// A new file in the root.
-fn file(client: &mut midas_net::Client, root: &[u8]) -> Vec<u8> {
-    let place = DirOp { dir: handle(root), name: b"file" };
-    let how = nfs3::CreateHow::Unchecked(nfs3::Sattr3::default());
-    match client.nfs(&nfs3::Call::Create { place, how }).unwrap() {
-        Reply::Create(Ok(made)) => made.object.unwrap().bytes().to_vec(),
-        failed => panic!("{failed:?}"),
-    }
+    hostile::answers_all(&mut Raw::connect(address), &root, 100_000, || {});
 }
 
 #[test]
@@ -218,7 +91,7 @@ fn b1_many_large_records_at_once_take_turns_for_the_memory_and_all_are_answered(
     let bounds = Bounds { unfinished: 3 << 20, ..Bounds::default() };
     let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
     let (mut setup, root) = client(address);
-    let file = file(&mut setup, &root);
+    let file = create(&mut setup, &root, b"file");
     let data = vec![7; 1 << 20];
     let stable = nfs3::StableHow::Unstable;
     let body = nfs(5, &nfs3::Call::Write { file: handle(&file), offset: 0, count: 1 << 20, stable, data: &data });
@@ -228,12 +101,10 @@ fn b1_many_large_records_at_once_take_turns_for_the_memory_and_all_are_answered(
         for raw in &mut raws {
             let body = &body;
             scope.spawn(move || {
-                raw.0.write_all(&mark(body.len())).unwrap();
-                raw.0.write_all(&body[..body.len() / 2]).unwrap();
-                raw.0.write_all(&body[body.len() / 2..]).unwrap();
-                let answer = raw.receive();
-                let results = rpc::Reply::decode(&answer).unwrap().results.unwrap();
-                assert!(matches!(Reply::decode(Procedure::Write, results).unwrap(), Reply::Write(Ok(_))));
+                raw.say(&mark(body.len()));
+                raw.say(&body[..body.len() / 2]);
+                raw.say(&body[body.len() / 2..]);
+                assert_eq!(status(&raw.receive()), Nfsstat3::OK);
             });
         }
     });
@@ -242,19 +113,7 @@ fn b1_many_large_records_at_once_take_turns_for_the_memory_and_all_are_answered(
 #[test]
 fn a_client_that_ends_its_side_gets_its_answers_and_is_let_go() {
     let (_nfsd, address) = plain();
-    let (_, root) = client(address);
-    for calls in [0, 1, 50] {
-        let mut raw = Raw::connect(address);
-        for xid in 0..calls {
-            raw.send(&getattr(xid, &root));
-        }
-        raw.0.write_all(&mark(100)[..3]).unwrap();
-        raw.0.shutdown(std::net::Shutdown::Write).unwrap();
-        for _ in 0..calls {
-            assert!(matches!(attributes(&raw.receive()), Reply::Getattr(Ok(_))));
-        }
-        assert!(raw.closed());
-    }
+    hostile::answers_who_ends(address, &client(address).1);
 }
 
 #[test]
@@ -262,24 +121,19 @@ fn b5_large_answers_that_are_not_read_stop_the_reading_within_a_batch() {
     let bounds = Bounds { unread: 1 << 20, ..Bounds::default() };
     let (_nfsd, address) = start(&Config { bounds, ..Config::default() });
     let (mut setup, root) = client(address);
-    let file = file(&mut setup, &root);
+    let file = create(&mut setup, &root, b"file");
     let (data, stable) = (vec![7; 64 << 10], nfs3::StableHow::Unstable);
     setup.nfs(&nfs3::Call::Write { file: handle(&file), offset: 0, count: 64 << 10, stable, data: &data }).unwrap();
     let mut raw = Raw::connect(address);
-    let mut out = Vec::new();
-    for xid in 0..1000 {
-        let body = nfs(xid, &nfs3::Call::Read { file: handle(&file), offset: 0, count: 64 << 10 });
-        out.extend_from_slice(&mark(body.len()));
-        out.extend_from_slice(&body);
-    }
-    raw.0.write_all(&out).unwrap();
+    let read = nfs3::Call::Read { file: handle(&file), offset: 0, count: 64 << 10 };
+    let out: Vec<u8> = (0..1000).flat_map(|xid| in_one_fragment(&nfs(xid, &read))).collect();
+    raw.say(&out);
     // Others are served meanwhile, and every answer comes when it is read.
     Raw::connect(address).alive();
-    for xid in 0..1000 {
+    for number in 0..1000 {
         let answer = raw.receive();
-        let reply = rpc::Reply::decode(&answer).unwrap();
-        assert_eq!(reply.xid, xid);
-        let Reply::Read(Ok(read)) = Reply::decode(Procedure::Read, reply.results.unwrap()).unwrap() else {
+        assert_eq!(xid(&answer), number);
+        let Reply::Read(Ok(read)) = Reply::decode(Procedure::Read, results(&answer)).unwrap() else {
             panic!("it can be read")
         };
         assert_eq!(read.data.len(), 64 << 10);
