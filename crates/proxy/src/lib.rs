@@ -34,6 +34,7 @@ mod regulate;
 mod relay;
 mod reload;
 mod rtt;
+mod sampling;
 mod serve;
 mod state;
 mod ties;

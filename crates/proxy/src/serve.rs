@@ -14,6 +14,7 @@ use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
+use crate::sampling;
 use crate::state::State;
 use midas_core::cache::{CleanStart, Rules, Settings};
 use midas_nfs::portmap::Mapping;
@@ -66,6 +67,8 @@ impl Proxy {
         proxy.threads.extend(keeper::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
+        let shared = Arc::clone(&proxy.shared);
+        proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
     }

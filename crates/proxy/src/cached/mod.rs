@@ -5,6 +5,7 @@
 //! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
 
 mod answer;
+mod check;
 mod label;
 mod learn;
 mod share;
@@ -12,6 +13,7 @@ mod share;
 mod tests;
 mod touch;
 
+pub(crate) use check::{Heard, Sample};
 pub(crate) use label::{Kind, Who};
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
@@ -43,6 +45,8 @@ pub(crate) struct Part {
     cache: Cache<Key, Box<[u8]>>,
     /// Calls under way that others wait with.
     joined: HashMap<FlightId, Joined>,
+    /// Hits that are to be checked.
+    samples: Vec<Sample>,
 }
 
 /// A read under way, and who waits with it.
@@ -73,7 +77,7 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new() })
+            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
