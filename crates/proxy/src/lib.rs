@@ -25,6 +25,7 @@ mod fencing;
 mod flight;
 mod generations;
 mod keeper;
+mod life;
 mod link;
 mod mountd;
 mod pool;
