@@ -102,7 +102,7 @@ impl Job {
     fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
             Self::Find { below, client, xid, asker } => {
-                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid)))
+                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
                 let stale = sort(shared, lines, &unknown);

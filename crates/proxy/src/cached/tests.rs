@@ -425,3 +425,18 @@ fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_i
         assert_eq!(next == Next::Demote, demoted, "{now_there:?} {ours}");
     }
 }
+
+#[test]
+fn a_mutation_that_left_in_strict_mode_without_knowing_its_target_keeps_a_lease_from_answering_until_it_has_ended() {
+    for (ended, until) in [(Ended::Done, 4), (Ended::Unknown, 64)] {
+        let (cached, who) = (cached(Mode::Strict), user(1));
+        let (touched, unfound) = claim(&cached, at(1), &remove());
+        assert!(unfound.is_empty(), "in strict mode nothing is looked up for it");
+        cached.set_mode(Mode::Lease);
+        assert!(!cached.answers(at(2)));
+        cached.ended(at(4), touched, ended, None);
+        assert!(cached.answers(at(until)) && (until == 4 || !cached.answers(at(until - 1))), "{ended:?}");
+        read(&cached, at(until), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+        assert!(told(&cached, at(until), &GETATTR, &who).is_some());
+    }
+}
