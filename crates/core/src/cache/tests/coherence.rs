@@ -197,7 +197,9 @@ fn what_a_mutation_leaves_behind_is_kept_unless_another_one_ran_meanwhile() {
         let fill = cache.end_with(at(3), mark, Class(0), 2, PLAIN);
         assert_eq!(matches!(fill, Fill::Kept { .. }), kept, "{other:?}");
         assert_eq!(cache.get(at(4), &1).is_some(), kept);
-        second.into_iter().for_each(|second| cache.end(at(5), second, Ended::Done));
+        for second in second {
+            cache.end(at(5), second, Ended::Done);
+        }
         let late = fetch(&mut cache, at(6), 2);
         assert!(matches!(cache.filled(at(7), late, &2, PLAIN), Fill::Kept { .. }));
     }
