@@ -103,7 +103,8 @@ mod tests {
         let reads = Reads { answered: 3, absent: 1, joined: 1, fetched: 4 };
         let mode = "strict".to_owned();
         let demoted = Some("somebody writes".to_owned());
-        let cache = Caching { mode, demoted, reads, entries: 5, bytes: 2048, refused, checked: 7, different: 1, kept: 9 };
+        let cache =
+            Caching { mode, demoted, reads, entries: 5, bytes: 2048, refused, checked: 7, different: 1, kept: 9 };
         let want = "cache strict, DEMOTED: somebody writes (`midas set /a mode=..` arms it again): 37.5 % of 8 reads answered \
                     (12.5 % missing names), 12.5 % joined; 5 entries, 2.0 KiB; not kept: pending 3; 7 checked, 1 differed";
         assert_eq!(summary("/a", &cache), want);

@@ -160,7 +160,7 @@ fn nfs(
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
     let claim = match owner {
-        Owner::Export(realm) if shared.exports[realm].cached.answers() && meaning.op.cacheable() => {
+        Owner::Export(realm) if meaning.op.cacheable() && shared.exports[realm].cached.mode().answers() => {
             let who = Who::of(rules.seen(credential).as_ref().unwrap_or(credential));
             let export = &shared.exports[realm];
             match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
@@ -207,8 +207,11 @@ fn ask(
     waits: Waits,
     out: &mut Vec<u8>,
 ) -> Asked {
-    let procedure = waits.procedure;
-    let asked = export.cached.ask(export.pool.time(now), call, place, waits, out);
+    let (procedure, now) = (waits.procedure, export.pool.time(now));
+    if !export.cached.answers(now) {
+        return Asked::Pass;
+    }
+    let asked = export.cached.ask(now, call, place, waits, out);
     let (fate, answer) = match &asked {
         Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),

@@ -20,7 +20,7 @@ use std::time::Instant;
 /// What an export's cache did and holds, without a walk over it.
 pub(super) fn caching(shared: &Shared, export: &Realm) -> Caching {
     let total = total(&export.cached.stats());
-    let (checked, different) = export.cached.checked();
+    let (checked, different) = export.cached.comparisons();
     let by_procedure = counters::reads(&shared.tallies, export.number);
     Caching {
         mode: export.cached.mode().name().to_owned(),

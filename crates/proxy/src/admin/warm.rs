@@ -19,6 +19,7 @@ use midas_core::cache::Left;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
+use midas_core::time::Time;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{self, Call, DirOp, FileHandle, Ftype3, Nfsstat3, Procedure, ReaddirplusOk, Reply};
 use midas_nfs::rpc::{AuthSys, Credential};
@@ -80,19 +81,23 @@ pub(super) fn begin(shared: &Arc<Shared>, asked: &Warm) -> Result<Walk, Refusal>
 
 fn first(shared: &Shared, path: &str) -> Result<Ahead, Refusal> {
     let (export, names) = names(shared, path)?;
-    if let Some(why) = keeps_nothing(export) {
+    if let Some(why) = keeps_nothing(export, export.pool.time(Instant::now())) {
         return Err(Refusal::wrong(why));
     }
     let handle = walk(export, &names)?;
     Ok(Ahead { export: export.number, handle, path: path.to_owned(), depth: 0 })
 }
 
-fn keeps_nothing(export: &Realm) -> Option<String> {
-    if export.cached.answers() {
+/// Why what is read now would not be kept, or not be true for long enough.
+fn keeps_nothing(export: &Realm, now: Time) -> Option<String> {
+    if export.cached.answers(now) {
         return None;
     }
     let (path, modes) = (export.rules().path.clone(), export.modes());
     Some(match modes.demoted {
+        _ if export.cached.mode().answers() => {
+            "nothing would be kept yet: changes that began before the mode was set may still run".to_owned()
+        }
         Some(why) => format!("nothing would be kept: {path} was put back to strict: {why}"),
         None if export.bypassed() => "nothing would be kept: bypass is on".to_owned(),
         None => format!("nothing would be kept: the mode of {path} is strict (`midas set {path} mode=..`)"),
@@ -184,7 +189,7 @@ impl Walk {
                     self.later(at, plus.entry.name, handle);
                 }
             }
-            self.go_on(export, say)?;
+            self.go_on(say)?;
             // Neither names nor an end: going on would go on for ever.
             if entries.eof() == Some(true) || cookie == before {
                 return Ok(());
@@ -194,16 +199,12 @@ impl Walk {
     }
 
     /// Whether the walk is still wanted.
-    fn go_on(&self, export: &Realm, say: &Sender<Vec<u8>>) -> Result<(), Fault> {
-        let stop = match () {
+    fn go_on(&self, say: &Sender<Vec<u8>>) -> Result<(), Fault> {
+        Err(Fault::Stop(match () {
             () if say.is_closed() => Stop::Gone,
             () if self.so_far.names >= self.limit => Stop::Done(format!("at the limit of {} names", self.limit)),
-            () => match keeps_nothing(export) {
-                Some(why) => Stop::Broken(why),
-                None => return Ok(()),
-            },
-        };
-        Err(Fault::Stop(stop))
+            () => return Ok(()),
+        }))
     }
 
     fn later(&mut self, at: &Ahead, name: &[u8], handle: FileHandle<'_>) {
@@ -266,7 +267,11 @@ impl Walk {
                 self.lines.len() - 1
             }
         };
-        let left = export.cached.left(export.pool.time(Instant::now()));
+        let now = export.pool.time(Instant::now());
+        if let Some(why) = keeps_nothing(export, now) {
+            return Err(Fault::Stop(Stop::Broken(why)));
+        }
+        let left = export.cached.left(now);
         let client = &mut self.lines[line].1;
         let results = client.call(nfs3::PROGRAM, nfs3::VERSION, call.procedure() as u32, |out| call.encode(out))?;
         Ok((left, results.to_vec()))
