@@ -18,7 +18,7 @@ const DIRECTORIES: usize = 3;
 const FILES: usize = 60;
 /// In `lib`, and in the directories in it.
 const NAMES: u64 = (DIRECTORIES * FILES + DIRECTORIES) as u64;
-const LEASE: &str = "mode = \"lease\"\nwriters = \"midas-only\"\n";
+const LEASE: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nlease_age_max = \"1h\"\n";
 
 struct World {
     nfsd: Nfsd,
