@@ -3,13 +3,14 @@
 use crate::failure::Failure;
 use clap::Args;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Method, Request, StatusCode, header};
+use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use midas_proxy::api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +44,30 @@ impl Daemon {
         self.exchange(Method::POST, path, body, show)
     }
 
+    /// Tells something that takes its time, and shows each line of the answer as it comes: as it is, or as `show` does. The last one.
+    pub(crate) fn follow<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        what: &impl Serialize,
+        mut show: impl FnMut(&A),
+    ) -> Result<Option<A>, Failure> {
+        let body = serde_json::to_vec(what).map_err(|error| Failure::Broken(error.to_string()))?;
+        let mut last = None;
+        lines(&self.socket, path, body, |line| {
+            if self.json {
+                let mut out = io::stdout().lock();
+                out.write_all(line).and_then(|()| out.flush()).map_err(|error| Failure::Broken(error.to_string()))?;
+            }
+            let read: A = serde_json::from_slice(line).map_err(|error| strange(&error))?;
+            if !self.json {
+                show(&read);
+            }
+            last = Some(read);
+            Ok(())
+        })?;
+        Ok(last)
+    }
+
     fn exchange<A: DeserializeOwned>(
         &self,
         method: Method,
@@ -54,10 +79,9 @@ impl Daemon {
         if status != StatusCode::OK {
             return Err(refused(status, &answer));
         }
-        let strange = |error| Failure::Broken(format!("an answer that is not understood: {error}"));
         let text = match self.json {
             true => String::from_utf8_lossy(&answer).into_owned(),
-            false => show(&serde_json::from_slice(&answer).map_err(strange)?),
+            false => show(&serde_json::from_slice(&answer).map_err(|error| strange(&error))?),
         };
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::Broken(error.to_string()))
@@ -86,12 +110,48 @@ fn exchange(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<
     })
 }
 
-async fn call(
-    stream: UnixStream,
-    method: Method,
+fn strange(error: &serde_json::Error) -> Failure {
+    Failure::Broken(format!("an answer that is not understood: {error}"))
+}
+
+/// Every line of an answer that may take long: whoever is tired of it closes the connection.
+fn lines(
+    socket: &Path,
     path: &str,
     body: Vec<u8>,
-) -> Result<(StatusCode, Vec<u8>), Box<dyn std::error::Error + Send + Sync>> {
+    mut line: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let broken = |error: &dyn Display| Failure::Broken(format!("{}: {error}", socket.display()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| broken(&error))?;
+    runtime.block_on(async {
+        let stream = UnixStream::connect(socket).await.map_err(|error| absent(socket, &error))?;
+        let mut response = send(stream, Method::POST, path, body).await.map_err(|error| broken(&error))?;
+        if response.status() != StatusCode::OK {
+            let status = response.status();
+            let answer = response.into_body().collect().await.map_err(|error| broken(&error))?;
+            return Err(refused(status, &answer.to_bytes()));
+        }
+        let mut begun = Vec::new();
+        while let Some(frame) = response.frame().await {
+            begun.extend(frame.map_err(|error| broken(&error))?.into_data().unwrap_or_default());
+            while let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
+                let rest = begun.split_off(end + 1);
+                line(&std::mem::replace(&mut begun, rest))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+async fn call(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Vec<u8>), Error> {
+    let response = send(stream, method, path, body).await?;
+    let status = response.status();
+    Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
+}
+
+async fn send(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let request = Request::builder()
@@ -100,9 +160,7 @@ async fn call(
         .header(header::HOST, "midas")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))?;
-    let response = sender.send_request(request).await?;
-    let status = response.status();
-    Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
+    Ok(sender.send_request(request).await?)
 }
 
 /// Why there is nobody to talk with.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bypass;
+mod cache;
 mod check;
 mod control;
 mod demo;
@@ -11,6 +12,7 @@ mod explain;
 mod failure;
 mod history;
 mod init;
+mod invalidate;
 mod nfsd;
 mod notify;
 mod progress;
@@ -20,6 +22,8 @@ mod signal;
 mod sim;
 mod stage;
 mod status;
+mod table;
+mod warm;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -51,6 +55,9 @@ enum Command {
     Status(status::Options),
     Explain(explain::Options),
     Set(set::Options),
+    Cache(cache::Options),
+    Warm(warm::Options),
+    Invalidate(invalidate::Options),
     Drain(drain::Drain),
     Undrain(drain::Undrain),
     Bypass(bypass::Options),
@@ -70,6 +77,9 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Status(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),
         Ok(Midas { command: Command::Set(options) }) => options.run(),
+        Ok(Midas { command: Command::Cache(options) }) => options.run(),
+        Ok(Midas { command: Command::Warm(options) }) => options.run(),
+        Ok(Midas { command: Command::Invalidate(options) }) => options.run(),
         Ok(Midas { command: Command::Drain(options) }) => options.run(),
         Ok(Midas { command: Command::Undrain(options) }) => options.run(),
         Ok(Midas { command: Command::Bypass(options) }) => options.run(),

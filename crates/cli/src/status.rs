@@ -1,5 +1,6 @@
 //! `midas status`: how the daemon is, and what was changed while it runs.
 
+use crate::cache::summary;
 use crate::control::Daemon;
 use crate::failure::Failure;
 use clap::Args;
@@ -33,18 +34,24 @@ fn show(status: &Status) -> String {
     if status.bypass {
         lines.push("bypass is on: every call goes to its home (`midas bypass off`)".to_owned());
     }
-    lines.extend(status.exports.iter().map(of_export));
+    lines.extend(status.exports.iter().flat_map(of_export));
     lines.extend(status.pools.iter().flat_map(of_pool));
     lines.join("\n")
 }
 
-fn of_export(export: &Export) -> String {
+fn of_export(export: &Export) -> Vec<String> {
     let total: u64 = export.routes.values().sum();
     let share = |(why, count): (&String, &u64)| format!("{why} {:.1} %", 100.0 * *count as f64 / total as f64);
     let routes: Vec<String> = export.routes.iter().filter(|(_, count)| **count > 0).map(share).collect();
     let routes = if routes.is_empty() { "no calls yet".to_owned() } else { routes.join(", ") };
     let (policy, mode) = (of_setting("policy", &export.policy), of_setting("mode", &export.mode));
-    format!("export {} of {}: {policy}, {mode}; {routes}", export.path, export.pool)
+    let mut lines = vec![format!("export {} of {}: {policy}, {mode}; {routes}", export.path, export.pool)];
+    // A cache that was never asked for has nothing to say.
+    let cache = &export.cache;
+    if cache.mode != "strict" || cache.demoted.is_some() || cache.reads.all() > 0 {
+        lines.push(format!("  {}", summary(&export.path, cache)));
+    }
+    lines
 }
 
 fn of_setting(key: &str, setting: &Setting) -> String {

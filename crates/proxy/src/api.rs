@@ -19,6 +19,12 @@ pub const DRAIN: &str = "/api/v1/drain";
 pub const UNDRAIN: &str = "/api/v1/undrain";
 /// POST [`Bypass`]: [`Done`].
 pub const BYPASS: &str = "/api/v1/bypass";
+/// POST [`Held`]: [`Holdings`]. Changes nothing.
+pub const CACHE: &str = "/api/v1/cache";
+/// POST [`Invalidate`]: [`Done`].
+pub const INVALIDATE: &str = "/api/v1/invalidate";
+/// POST [`Warm`]: [`Warming`], one line after another, until the last says how it ended. Ends when the connection is closed.
+pub const WARM: &str = "/api/v1/warm";
 
 /// How the daemon is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +64,57 @@ pub struct Export {
     pub admitted: usize,
     /// Calls by why they went where they went.
     pub routes: BTreeMap<String, u64>,
+    /// What its cache does and holds.
+    #[serde(default)]
+    pub cache: Caching,
+}
+
+/// What an export's cache does and holds. Counts are since the daemon's start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Caching {
+    /// The mode in force: `strict` while it is demoted or bypassed.
+    pub mode: String,
+    /// Why it is not the mode that was asked for.
+    pub demoted: Option<String>,
+    /// What became of the reads that it was asked for.
+    pub reads: Reads,
+    /// Keys that are remembered, with or without a value.
+    pub entries: u64,
+    /// What the kept values take.
+    pub bytes: u64,
+    /// Replies, or parts of them, that were kept.
+    pub kept: u64,
+    /// And that were not, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Answers that were compared with the server's.
+    pub checked: u64,
+    /// Of those, the ones that differed.
+    pub different: u64,
+}
+
+/// What became of reads that a cache was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reads {
+    /// Answered from the cache.
+    pub answered: u64,
+    /// Of those: that there is no such name.
+    pub absent: u64,
+    /// Waited for the same read of another client.
+    pub joined: u64,
+    /// Asked of a server.
+    pub fetched: u64,
+}
+
+impl Reads {
+    /// All of them.
+    pub const fn all(&self) -> u64 {
+        self.answered + self.joined + self.fetched
+    }
+
+    /// How much of all a part is; none of nothing.
+    pub fn share(&self, part: u64) -> Option<f64> {
+        (self.all() > 0).then(|| part as f64 / self.all() as f64)
+    }
 }
 
 /// A value that can be changed while the daemon runs.
@@ -203,6 +260,108 @@ pub struct Drain {
 pub struct Bypass {
     /// Which.
     pub on: bool,
+}
+
+/// Whose cache to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// One export; all if not given.
+    pub export: Option<String>,
+}
+
+/// What caches hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holdings {
+    /// In the order of the file.
+    pub exports: Vec<Holding>,
+}
+
+/// What an export's cache holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The export.
+    pub path: String,
+    /// What it did.
+    pub cache: Caching,
+    /// By kind.
+    pub kinds: Vec<Amount>,
+    /// By the names in the export's root, which come first themselves; the largest, at most 100.
+    pub subtrees: Vec<Amount>,
+    /// The other subtrees together, and what no name that is held leads to.
+    pub elsewhere: Amount,
+    /// What became of reads, by procedure.
+    pub reads: BTreeMap<String, Reads>,
+}
+
+/// A part of what is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// A kind, or a path.
+    pub what: String,
+    /// Values.
+    pub entries: u64,
+    /// What they take, their keeping included.
+    pub bytes: u64,
+}
+
+/// What to forget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Invalidate {
+    /// Paths below exports, as clients see them.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Everything, instead: of `export`, or of all exports.
+    #[serde(default)]
+    pub all: bool,
+    /// Only with `all`.
+    pub export: Option<String>,
+}
+
+/// What to fill a cache with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warm {
+    /// Directories below exports, as clients see them.
+    pub paths: Vec<String>,
+    /// How many directories deep; 0: the names of these alone. All if not given.
+    pub depth: Option<u32>,
+    /// Names, at most; a million if not given.
+    pub limit: Option<u64>,
+    /// On whose behalf: then this user may look names up at once. Root if not given.
+    #[serde(default)]
+    pub uid: u32,
+    /// The user's group.
+    #[serde(default)]
+    pub gid: u32,
+    /// Further groups: permissions are known for exactly these.
+    #[serde(default)]
+    pub gids: Vec<u32>,
+}
+
+/// How far a walk is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warming {
+    /// The directory that was read last.
+    pub at: String,
+    /// Directories that were read.
+    pub directories: u64,
+    /// Directories that are known and not yet read.
+    pub ahead: u64,
+    /// Directories that could not be read.
+    pub failed: u64,
+    /// Names in them.
+    pub names: u64,
+    /// Attributes, names and the like that were kept.
+    pub kept: u64,
+    /// And that the cache's rules did not let in.
+    pub refused: u64,
+    /// How it ended; not yet, if there is nothing.
+    pub ended: Option<String>,
+    /// Whether it ended because something went wrong.
+    #[serde(default)]
+    pub broken: bool,
 }
 
 /// What a change did, in one line.

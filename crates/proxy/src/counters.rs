@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     holds: [Count; Exclusion::ALL.len()],
     duplicates: [Count; Duplicate::ALL.len()],
     bytes: [Count; Bytes::ALL.len()],
+    /// What became of reads that the caches were asked for, by export.
+    reads: Box<[[[Count; Fate::ALL.len()]; PROCEDURES]]>,
     /// Calls that wait for a server that may serve them, now.
     pub(crate) held: Count,
     /// Clients that came.
@@ -47,6 +49,19 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// For so many exports.
+    pub(crate) fn new(exports: usize) -> Self {
+        Self { reads: (0..exports).map(|_| Default::default()).collect(), ..Self::default() }
+    }
+
+    /// An export's cache was asked for this read.
+    #[inline]
+    pub(crate) fn read(&self, export: usize, procedure: Procedure, fate: Fate) {
+        if let Some(reads) = self.reads.get(export) {
+            reads[procedure as usize][fate as usize].add(1);
+        }
+    }
+
     /// A client was given an answer to an NFS call.
     #[inline]
     pub(crate) fn answered(&self, procedure: Procedure, status: Option<Nfsstat3>) {
@@ -121,6 +136,18 @@ impl Totals {
     pub(crate) fn answers(&self) -> u64 {
         self.calls.iter().flatten().sum()
     }
+}
+
+/// What became of reads that an export's cache was asked for: by procedure, then by [`Fate`].
+pub(crate) type Reads = [[u64; Fate::ALL.len()]; PROCEDURES];
+
+/// The same, over all loops.
+pub(crate) fn reads<'t>(tallies: impl IntoIterator<Item = &'t Tally>, export: usize) -> Reads {
+    let mut totals = Reads::default();
+    for reads in tallies.into_iter().filter_map(|tally| tally.reads.get(export)) {
+        totals.iter_mut().zip(reads).for_each(|(total, counts)| add(total, counts));
+    }
+    totals
 }
 
 fn add(totals: &mut [u64], counts: &[Count]) {
@@ -261,6 +288,24 @@ impl Duplicate {
     pub(crate) const ALL: [(Self, &'static str); 2] = [(Self::Running, "running"), (Self::Answered, "answered")];
 }
 
+/// What became of a read that a cache was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Answered from the cache.
+    Answered,
+    /// Answered from the cache: there is no such name.
+    Absent,
+    /// It waits with another one.
+    Joined,
+    /// A server is asked.
+    Fetched,
+}
+
+impl Fate {
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Answered, "answered"), (Self::Absent, "absent"), (Self::Joined, "joined"), (Self::Fetched, "fetched")];
+}
+
 /// Which way bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytes {
@@ -312,6 +357,17 @@ mod tests {
     }
 
     #[test]
+    fn reads_are_counted_by_export() {
+        let tallies = [Tally::new(2), Tally::new(2)];
+        for tally in &tallies {
+            tally.read(1, Procedure::Lookup, Fate::Absent);
+            tally.read(2, Procedure::Lookup, Fate::Absent);
+        }
+        assert_eq!(reads(&tallies, 0), Reads::default());
+        assert_eq!(reads(&tallies, 1)[Procedure::Lookup as usize], [0, 2, 0, 0]);
+    }
+
+    #[test]
     fn a_latency_falls_into_the_first_bucket_that_holds_it() {
         let cases = [(0, 0), (50, 0), (51, 1), (1_000, 4), (30_000_000, 17), (30_000_001, 18)];
         for (micros, bucket) in cases {
@@ -329,6 +385,7 @@ mod tests {
         assert!(Class::ALL.iter().enumerate().all(|(code, (class, _))| *class as usize == code));
         assert!(Refused::ALL.iter().enumerate().all(|(code, (why, _))| *why as usize == code));
         assert!(Duplicate::ALL.iter().enumerate().all(|(code, (found, _))| *found as usize == code));
+        assert!(Fate::ALL.iter().enumerate().all(|(code, (fate, _))| *fate as usize == code));
         assert!(Bytes::ALL.iter().enumerate().all(|(code, (way, _))| *way as usize == code));
     }
 }

@@ -4,7 +4,7 @@ use crate::cached::{Asked, Kind, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
-use crate::counters::{Duplicate, Refused, Tally, status};
+use crate::counters::{Duplicate, Fate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
 use crate::log;
 use crate::mountd::Below;
@@ -13,6 +13,7 @@ use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
+use midas_core::key::Key;
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -157,28 +158,20 @@ fn nfs(
         return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
-    let mut claim = None;
-    if let Owner::Export(realm) = owner
-        && meaning.op.cacheable()
-        && shared.exports[realm].cached.mode().answers()
-        && let export = &shared.exports[realm]
-        && let time = export.pool.time(now)
-        && export.cached.answers(time)
-    {
-        let seen = rules.seen(credential);
-        let who = Who::of(seen.as_ref().unwrap_or(credential));
-        let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-        match export.cached.ask(time, (&arguments, call.args), (meaning.place, &who), waits, out) {
-            Asked::Answered(kind) => {
-                let status = if kind == Kind::Absent { Nfsstat3::NOENT } else { Nfsstat3::OK };
-                tally.answered(procedure, Some(status));
-                return Ok(Taken::Done);
+    let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
+    let claim = match owner {
+        Owner::Export(realm) if meaning.op.cacheable() && shared.exports[realm].cached.mode().answers() => {
+            let who = Who::of(rules.seen(credential).as_ref().unwrap_or(credential));
+            let export = &shared.exports[realm];
+            match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
+                Asked::Answered(_) => return Ok(Taken::Done),
+                Asked::Joined => return Ok(Taken::Shared(cost)),
+                Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
+                Asked::Pass => None,
             }
-            Asked::Joined => return Ok(Taken::Shared(cost)),
-            Asked::Fetch(fetching) => claim = Some(Claim::Reads(fetching)),
-            Asked::Pass => {}
         }
-    }
+        Owner::Export(_) | Owner::Pool(_) => None,
+    };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
     let known = match procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         true => None,
@@ -202,6 +195,35 @@ fn nfs(
     let squashed = rules.squash(call, credential);
     let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
     Ok(Taken::Forward(forward, squashed, claim))
+}
+
+/// Asks an export's cache for a read, and counts what becomes of it.
+fn ask(
+    now: Instant,
+    export: &Realm,
+    tally: &Tally,
+    call: (&nfs3::Call<'_>, &[u8]),
+    place: (Key, &Who),
+    waits: Waits,
+    out: &mut Vec<u8>,
+) -> Asked {
+    let (procedure, now) = (waits.procedure, export.pool.time(now));
+    if !export.cached.answers(now) {
+        return Asked::Pass;
+    }
+    let asked = export.cached.ask(now, call, place, waits, out);
+    let (fate, answer) = match &asked {
+        Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
+        Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
+        Asked::Joined => (Fate::Joined, None),
+        Asked::Fetch(_) => (Fate::Fetched, None),
+        Asked::Pass => return asked,
+    };
+    tally.read(export.number, procedure, fate);
+    if answer.is_some() {
+        tally.answered(procedure, answer);
+    }
+    asked
 }
 
 /// On whose behalf something is found out for a call.

@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) tallies: Box<[Tally]>,
     /// Clients that found no place; counted by the acceptor.
     pub(crate) turned_away: Count,
+    /// Whether somebody has a cache filled: one at a time.
+    pub(crate) warming: AtomicBool,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -60,7 +62,7 @@ impl Shared {
         limits: crate::config::Limits,
         loops: usize,
     ) -> Self {
-        let tallies = (0..loops).map(|_| Tally::default()).collect();
+        let tallies = (0..loops).map(|_| Tally::new(exports.len())).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
@@ -81,6 +83,7 @@ impl Shared {
             clock,
             tallies,
             turned_away,
+            warming: AtomicBool::new(false),
             replays,
         }
     }

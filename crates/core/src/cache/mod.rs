@@ -407,6 +407,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         self.guard.watched()
     }
 
+    /// Every kept value with its class and cost, in no order; those past their horizon too, until they are replaced.
+    pub fn for_each(&self, seen: impl FnMut(&K, &V, Class, usize)) {
+        self.store.for_each(seen);
+    }
+
     /// What it did and holds.
     pub fn stats(&self) -> Stats {
         let c = &self.counts;

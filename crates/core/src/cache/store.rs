@@ -171,6 +171,15 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.evict_while(|store| store.len() > target);
     }
 
+    /// Every kept value, in no order.
+    pub(super) fn for_each(&self, mut seen: impl FnMut(&K, &V, Class, usize)) {
+        for slot in &self.slots {
+            if let Some(value) = &slot.value {
+                seen(&slot.key, value, slot.class, slot.cost);
+            }
+        }
+    }
+
     /// Remembered keys, with or without a value.
     pub(super) fn len(&self) -> usize {
         self.small.len() + self.main.len()

@@ -51,7 +51,7 @@ fn mode(export: &Realm, typed: &str) -> Result<Mode, Refusal> {
     }
 }
 
-fn export<'s>(shared: &'s Shared, path: &str) -> Result<&'s Realm, Refusal> {
+pub(super) fn export<'s>(shared: &'s Shared, path: &str) -> Result<&'s Realm, Refusal> {
     shared.exports.iter().find(|export| export.rules().path == path).ok_or_else(|| {
         let paths: Vec<String> = shared.exports.iter().map(|export| export.rules().path.clone()).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();

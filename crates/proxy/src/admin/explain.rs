@@ -88,11 +88,7 @@ fn show_hex(bytes: &[u8]) -> String {
 }
 
 fn of_path<'s>(shared: &'s Shared, op: Op, path: &str) -> Result<Object<'s>, Refusal> {
-    let (export, below) = below(shared, path)?;
-    let mut names: Vec<&str> = below.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
-    if names.contains(&"..") {
-        return Err(Refusal::wrong("no '..' in a path"));
-    }
+    let (export, mut names) = names(shared, path)?;
     let name = match on_name(op) {
         false => None,
         true => match names.pop() {
@@ -100,9 +96,17 @@ fn of_path<'s>(shared: &'s Shared, op: Op, path: &str) -> Result<Object<'s>, Ref
             None => return Err(Refusal::wrong(format!("{} takes a name below {path}", op.name()))),
         },
     };
-    let root = export.agreed().as_ref().as_ref().map(|agreed| agreed.root.clone());
-    let handle = root.ok_or_else(|| unready(&export.pool)).and_then(|root| walk(&export.pool, &root, &names))?;
-    Ok(Object { export, handle, name })
+    Ok(Object { export, handle: walk(export, &names)?, name })
+}
+
+/// The export that holds a path, and the names that lead there from its root.
+pub(super) fn names<'s, 'p>(shared: &'s Shared, path: &'p str) -> Result<(&'s Realm, Vec<&'p str>), Refusal> {
+    let (export, below) = below(shared, path)?;
+    let names: Vec<&str> = below.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    match names.contains(&"..") {
+        true => Err(Refusal::wrong("no '..' in a path")),
+        false => Ok((export, names)),
+    }
 }
 
 /// The export that holds the path, the longest if several do, and what is below it.
@@ -135,7 +139,10 @@ const fn on_name(op: Op) -> bool {
     }
 }
 
-fn walk(pool: &Pool, root: &[u8], names: &[&str]) -> Result<Vec<u8>, Refusal> {
+/// The handle that names lead to from an export's root, as a server says.
+pub(super) fn walk(export: &Realm, names: &[&str]) -> Result<Vec<u8>, Refusal> {
+    let pool = &export.pool;
+    let root = export.agreed().as_ref().as_ref().map(|agreed| agreed.root.clone()).ok_or_else(|| unready(pool))?;
     let server = pool.server(pool.some_open(0).ok_or_else(|| unready(pool))?);
     let path = names.join("/");
     let said = |error: ClientError| {
@@ -147,7 +154,7 @@ fn walk(pool: &Pool, root: &[u8], names: &[&str]) -> Result<Vec<u8>, Refusal> {
     };
     let patience = duration(pool.config.probe_timeout);
     let mut client = Client::connect(server.address, &Caller::ROOT, patience).map_err(|error| said(error.into()))?;
-    client.walk(root, path.as_bytes()).map_err(said)
+    client.walk(&root, path.as_bytes()).map_err(said)
 }
 
 fn unready(pool: &Pool) -> Refusal {

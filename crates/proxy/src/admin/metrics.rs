@@ -1,8 +1,11 @@
 //! `/metrics`: what is counted, in Prometheus' text format. Nothing is counted for it alone: a scrape reads and adds up.
 
+use super::cache::caching;
 use super::status::{bypassed, not_ready};
-use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Refused, Spread, Status, Totals};
+use crate::api::Caching;
+use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Spread, Status, Totals, reads};
 use crate::event::Shared;
+use midas_core::cache::Mode;
 use midas_core::decision::{Exclusion, Why};
 use midas_core::health::Health;
 use midas_core::id::ServerId;
@@ -44,6 +47,7 @@ impl Collector for Scrape {
         of_daemon(&mut page, shared)?;
         of_calls(&mut page, &totals)?;
         of_decisions(&mut page, shared, &totals)?;
+        of_caches(&mut page, shared)?;
         of_clients(&mut page, shared, &totals)?;
         of_servers(&mut page, shared)
     }
@@ -81,6 +85,37 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
     page.gauge("held", "Calls that wait for a server now", totals.held)?;
     let refusals = Refused::ALL.iter().zip(&totals.refusals).map(|((_, why), count)| ([("reason", *why)], *count));
     page.counters("refusals", "Calls refused without asking a server", refusals)
+}
+
+fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let of =
+        |export: &crate::realm::Realm| (export.rules().path.clone(), export.cached.mode(), caching(shared, export));
+    let caches: Vec<_> = shared.exports.iter().map(of).collect();
+    let counts: Vec<_> = shared.exports.iter().map(|export| reads(&shared.tallies, export.number)).collect();
+    let fates = caches.iter().zip(&counts).flat_map(|((path, ..), reads)| {
+        CACHED.into_iter().flat_map(move |procedure| {
+            let labels = move |fate| [("export", path.as_str()), ("procedure", procedure.name()), ("fate", fate)];
+            Fate::ALL.iter().zip(reads[procedure as usize]).map(move |((_, fate), count)| (labels(*fate), count))
+        })
+    });
+    page.counters("cache_reads", "Reads that a cache was asked for, by what became of them", fates)?;
+    let modes = caches.iter().flat_map(|(path, mode, _)| {
+        Mode::ALL.into_iter().map(move |it| ([("export", path.as_str()), ("mode", it.name())], (it == *mode).into()))
+    });
+    page.gauges("cache_mode", "1 for the mode that is in force", modes)?;
+    let each = |value: fn(&Caching) -> u64| {
+        caches.iter().map(move |(path, _, cache)| ([("export", path.as_str())], value(cache)))
+    };
+    page.gauges("cache_demoted", "Whether a cache was put back to strict", each(|it| it.demoted.is_some().into()))?;
+    page.gauges("cache_entries", "Keys that a cache remembers", each(|it| it.entries))?;
+    page.gauges("cache_bytes", "What the values in a cache take", each(|it| it.bytes))?;
+    page.counters("cache_kept", "Replies and parts of them that were kept", each(|it| it.kept))?;
+    let refused = caches.iter().flat_map(|(path, _, cache)| {
+        cache.refused.iter().map(move |(why, count)| ([("export", path.as_str()), ("reason", why.as_str())], *count))
+    });
+    page.counters("cache_refused", "Replies and parts of them that were not kept, by reason", refused)?;
+    page.gauges("cache_checked", "Answers compared with the server's since the mode was set", each(|it| it.checked))?;
+    page.gauges("cache_different", "Those that were not what the server answered", each(|it| it.different))
 }
 
 fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
@@ -179,3 +214,15 @@ impl Page<'_> {
 }
 
 type Labels<'l, const N: usize> = [(&'l str, &'l str); N];
+
+/// What a cache may be asked for.
+const CACHED: [Procedure; 8] = [
+    Procedure::Getattr,
+    Procedure::Lookup,
+    Procedure::Access,
+    Procedure::Readlink,
+    Procedure::Readdir,
+    Procedure::Readdirplus,
+    Procedure::Fsinfo,
+    Procedure::Pathconf,
+];

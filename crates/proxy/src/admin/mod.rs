@@ -3,6 +3,7 @@
 //! A thread of its own with its own runtime: no call waits for it, and what it reads are counters and short locks. It decides nothing:
 //! what it changes are the same values that a reload changes.
 
+mod cache;
 mod change;
 mod explain;
 mod listen;
@@ -10,6 +11,7 @@ mod metrics;
 mod routes;
 mod socket;
 mod status;
+mod warm;
 
 use crate::api;
 use crate::config::{self, Level};

@@ -1,8 +1,11 @@
 //! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
 
-use super::{change, explain, metrics, status};
-use crate::api::{self, Bypass, Done, Drain, Explain, Explanation, Fault, Set, Status};
+use super::{cache, change, explain, metrics, status, warm};
+use crate::api::{
+    self, Bypass, Done, Drain, Explain, Explanation, Fault, Held, Holdings, Invalidate, Set, Status, Warm,
+};
 use crate::event::Shared;
+use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, header};
@@ -11,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
+use tokio::sync::mpsc::channel;
 
 /// Everything: for the control socket, whose file says who may use it.
 pub(super) fn all(shared: Arc<Shared>) -> Router {
@@ -19,7 +23,10 @@ pub(super) fn all(shared: Arc<Shared>) -> Router {
         .route(api::SET, post(set))
         .route(api::DRAIN, post(drain))
         .route(api::UNDRAIN, post(undrain))
-        .route(api::BYPASS, post(bypass));
+        .route(api::BYPASS, post(bypass))
+        .route(api::CACHE, post(held))
+        .route(api::INVALIDATE, post(invalidate))
+        .route(api::WARM, post(fill));
     finish(full.merge(open()), shared)
 }
 
@@ -75,8 +82,32 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 /// May ask a server, and so wait: not on this thread.
 async fn explanation(State(shared): State<Arc<Shared>>, told: Told<Explain>) -> Result<Json<Explanation>, Refusal> {
     let asked = body(told)?;
-    let answer = tokio::task::spawn_blocking(move || explain::explain(&shared, &asked)).await;
-    answer.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.map(Json)
+    aside(move || explain::explain(&shared, &asked)).await.map(Json)
+}
+
+async fn held(State(shared): State<Arc<Shared>>, told: Told<Held>) -> Result<Json<Holdings>, Refusal> {
+    let asked = body(told)?;
+    aside(move || cache::held(&shared, &asked)).await.map(Json)
+}
+
+async fn invalidate(State(shared): State<Arc<Shared>>, told: Told<Invalidate>) -> Result<Json<Done>, Refusal> {
+    let told = body(told)?;
+    aside(move || cache::invalidate(&shared, &told)).await.map(done)
+}
+
+/// Refused at once, or a line now and then until the walk has ended.
+async fn fill(State(shared): State<Arc<Shared>>, told: Told<Warm>) -> Result<Response, Refusal> {
+    let asked = body(told)?;
+    let walk = aside(move || warm::begin(&shared, &asked)).await?;
+    let (say, lines) = channel(warm::LINES);
+    tokio::task::spawn_blocking(move || walk.run(&say));
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::new(warm::Lines(lines))).into_response())
+}
+
+/// Does something that waits, on another thread.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
 }
 
 async fn set(State(shared): State<Arc<Shared>>, told: Told<Set>) -> Result<Json<Done>, Refusal> {

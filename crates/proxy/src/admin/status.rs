@@ -1,5 +1,6 @@
 //! How the daemon is, read from what it counts.
 
+use super::cache::caching;
 use crate::api::{Export, Pool, Server, Setting, Status};
 use crate::counters::Totals;
 use crate::event::Shared;
@@ -20,7 +21,7 @@ pub(super) fn of(shared: &Shared) -> Status {
         clients: totals.welcomed - totals.ended,
         calls: totals.answers(),
         held: totals.held,
-        exports: shared.exports.iter().map(of_export).collect(),
+        exports: shared.exports.iter().map(|export| of_export(shared, export)).collect(),
         pools: shared.pools.iter().map(|pool| of_pool(shared, pool)).collect(),
     }
 }
@@ -44,7 +45,7 @@ fn admitted(export: &Realm) -> usize {
     }
 }
 
-fn of_export(export: &Realm) -> Export {
+fn of_export(shared: &Shared, export: &Realm) -> Export {
     let rules = export.rules();
     Export {
         path: rules.path.clone(),
@@ -53,6 +54,7 @@ fn of_export(export: &Realm) -> Export {
         mode: Setting { now: export.mode().name().to_owned(), file: rules.mode.name().to_owned() },
         admitted: admitted(export),
         routes: Why::NAMES.iter().map(ToString::to_string).zip(export.routes()).collect(),
+        cache: caching(shared, export),
     }
 }
 

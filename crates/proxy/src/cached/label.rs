@@ -167,6 +167,17 @@ pub(crate) fn payload<'v>(value: &'v [u8], kind: Kind, identity: &[&[u8]]) -> Op
     Some(rest)
 }
 
+/// What kind a value is of.
+pub(crate) fn kind(value: &[u8]) -> Option<Kind> {
+    Kind::ALL.get(usize::from(*value.first()?)).copied()
+}
+
+/// The first of what follows the kind, and the rest.
+pub(crate) fn part(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = value.split_first_chunk::<2>()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
+}
+
 const PERMISSION: u64 = 1;
 const CHILDREN: u64 = 2;
 const SEARCH: u64 = 3;

@@ -10,6 +10,7 @@ use midas_core::time::Time;
 use midas_nfs::nfs3::{
     Call, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, ReaddirplusOk, Reply,
 };
+use std::cell::Cell;
 
 impl Cached {
     /// Learns from the results of a read that left then.
@@ -22,7 +23,7 @@ impl Cached {
         (procedure, results): (Procedure, &[u8]),
     ) {
         let Ok(reply) = Reply::decode(procedure, results) else { return };
-        let seen = Seen { cached: self, now, left, who };
+        let seen = Seen::new(self, now, left, who);
         match (call, &reply) {
             (Call::Getattr { object }, Reply::Getattr(Ok(attributes))) => seen.attributes(*object, Some(attributes)),
             (Call::Lookup { what }, Reply::Lookup(Ok(found))) => seen.found(what, found),
@@ -58,6 +59,42 @@ impl Cached {
             _ => {}
         }
     }
+
+    /// Learns from a page of a directory that nobody asked for: the page itself is not kept, since nobody is known to ask for the same.
+    pub(crate) fn learn_names(
+        &self,
+        now: Time,
+        left: Left,
+        dir: FileHandle<'_>,
+        who: &Who,
+        page: &ReaddirplusOk<'_>,
+    ) -> Learned {
+        let seen = Seen::new(self, now, left, who);
+        seen.attributes(dir, page.dir_attributes.as_ref());
+        seen.entries(dir, page);
+        seen.learned.get()
+    }
+
+    /// Learns that a user found this name.
+    pub(crate) fn learn_found(
+        &self,
+        now: Time,
+        left: Left,
+        what: &DirOp<'_>,
+        who: &Who,
+        found: &LookupOk<'_>,
+    ) -> Learned {
+        let seen = Seen::new(self, now, left, who);
+        seen.found(what, found);
+        seen.learned.get()
+    }
+}
+
+/// What became of what a reply taught.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Learned {
+    pub(crate) kept: u64,
+    pub(crate) refused: u64,
 }
 
 /// A reply, and when its call left.
@@ -66,13 +103,26 @@ struct Seen<'a> {
     now: Time,
     left: Left,
     who: &'a Who,
+    learned: Cell<Learned>,
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
+    fn new(cached: &'a Cached, now: Time, left: Left, who: &'a Who) -> Self {
+        Self { cached, now, left, who, learned: Cell::default() }
+    }
+
+    fn count(&self, fill: Fill) {
+        let Learned { kept, refused } = self.learned.get();
+        self.learned.set(match fill {
+            Fill::Kept { .. } => Learned { kept: kept + 1, refused },
+            Fill::Refused(_) => Learned { kept, refused: refused + 1 },
+        });
+    }
+
     fn attributes(&self, object: FileHandle<'_>, attributes: Option<&Fattr3>) {
         let Some(attributes) = attributes else { return };
         let key = Key::of(object.bytes());
-        self.cached.part(key).saw_attributes(self.now, self.left, object, attributes);
+        self.count(self.cached.part(key).saw_attributes(self.now, self.left, object, attributes));
     }
 
     fn found(&self, what: &DirOp<'_>, found: &LookupOk<'_>) {
@@ -97,11 +147,11 @@ impl Seen<'_> {
         let mut part = cached.part(key);
         if part.cache.get(now, &children.key).is_none() {
             let since = value(Kind::Children, &[what.dir.bytes()], &[&number]);
-            part.keep(now, left, children, since, changed, None);
+            self.count(part.keep(now, left, children, since, changed, None));
         }
         let kept = value(kind, &[what.dir.bytes(), what.name], &[&number, handle]);
         let until = (kind == Kind::Absent).then(|| left.at + cached.absent_max);
-        part.keep(now, left, Of(key).name(what.name, kind), kept, changed, until);
+        self.count(part.keep(now, left, Of(key).name(what.name, kind), kept, changed, until));
     }
 
     /// The server let this user look for a name.
@@ -140,14 +190,14 @@ impl Seen<'_> {
     }
 
     fn keep(&self, place: Key, entry: Entry<Key>, value: Box<[u8]>, changed: Option<Time>) {
-        self.cached.part(place).keep(self.now, self.left, entry, value, changed, None);
+        self.count(self.cached.part(place).keep(self.now, self.left, entry, value, changed, None));
     }
 }
 
 impl Part {
     /// Keeps attributes. If they show that a directory has changed since it was last seen, its names are no longer believed: a mutation
     /// of our own would have dropped the old ones.
-    fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) {
+    fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) -> Fill {
         let key = Key::of(object.bytes());
         let raw = attributes.to_bytes();
         let times = |raw: &[u8; Fattr3::SIZE]| raw[TIMES..].to_vec();
@@ -156,7 +206,7 @@ impl Part {
             self.cache.invalidate(now, Of(key).children().key);
         }
         let kept = value(Kind::Attributes, &[object.bytes()], &[&raw]);
-        self.keep(now, left, Of(key).attributes(), kept, Some(file_time(attributes.ctime)), None);
+        self.keep(now, left, Of(key).attributes(), kept, Some(file_time(attributes.ctime)), None)
     }
 
     pub(super) fn keep(

@@ -6,6 +6,8 @@
 
 mod answer;
 mod check;
+mod forget;
+mod held;
 mod label;
 mod learn;
 mod share;
@@ -14,14 +16,16 @@ mod tests;
 mod touch;
 
 pub(crate) use check::{Heard, Sample};
+pub(crate) use held::Amount;
 pub(crate) use label::{Kind, Who};
+pub(crate) use learn::Learned;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
 
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{
-    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Mode, Params, Rule, Rules, Settings, Stats,
+    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Left, Mode, Params, Rule, Rules, Settings, Stats,
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -151,9 +155,28 @@ impl Cached {
         self.parts.iter().for_each(|part| drop(lock(part).cache.tick(now)));
     }
 
+    /// A read leaves now: what it brings may be learned later.
+    pub(crate) fn left(&self, now: Time) -> Left {
+        self.clock.left(now)
+    }
+
     /// What it did and holds.
     pub(crate) fn stats(&self) -> Vec<Stats> {
         self.parts.iter().map(|part| lock(part).cache.stats()).collect()
+    }
+
+    /// Answers that were compared with the server's since the mode was set, and those that differed.
+    pub(crate) fn comparisons(&self) -> (u64, u64) {
+        let mut sum = (0, 0);
+        for part in &self.parts {
+            let cache = &lock(part).cache;
+            let guard = cache.watched();
+            sum = (sum.0 + guard.samples, sum.1 + guard.differences.saturating_sub(guard.dismissed));
+            for stale in Kind::ALL.map(|kind| cache.staleness(kind.class())) {
+                sum = (sum.0 + stale.samples, sum.1 + stale.stale);
+            }
+        }
+        sum
     }
 
     fn part(&self, place: Key) -> MutexGuard<'_, Part> {
