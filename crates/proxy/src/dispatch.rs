@@ -173,24 +173,9 @@ fn nfs(
         Owner::Export(_) | Owner::Pool(_) => None,
     };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
-    let known = match procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
-        true => None,
-        false => {
-            let mut replays = shared.replays(call.xid);
-            match replays.begin(now, origin.client.ip(), call.xid, procedure, record, origin.asker) {
-                Verdict::New(known) => Some(known),
-                Verdict::Joined(displaced) => {
-                    tally.duplicate(Duplicate::Running);
-                    return Ok(Taken::Joined { displaced });
-                }
-                Verdict::Done(results) => {
-                    tally.duplicate(Duplicate::Answered);
-                    tally.answered(procedure, status(results));
-                    answer(out, call.xid, |out| out.extend_from_slice(results));
-                    return Ok(Taken::Done);
-                }
-            }
-        }
+    let known = match first(now, shared, origin, (call.xid, procedure, record), out) {
+        First::Yes(known) => known,
+        First::No(taken) => return Ok(taken),
     };
     let squashed = rules.squash(call, credential);
     let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
@@ -224,6 +209,41 @@ fn ask(
         tally.answered(procedure, answer);
     }
     asked
+}
+
+/// Whether a call is new, or was sent again.
+enum First {
+    /// It is; it may have to be known again.
+    Yes(Option<Known>),
+    No(Taken),
+}
+
+/// Looks for a call among those that must not be executed twice.
+fn first(
+    now: Instant,
+    shared: &Shared,
+    origin: &Origin,
+    (xid, procedure, record): (u32, Procedure, &[u8]),
+    out: &mut Vec<u8>,
+) -> First {
+    if procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
+        return First::Yes(None);
+    }
+    let tally = &shared.tallies[origin.asker.event_loop as usize];
+    let mut replays = shared.replays(xid);
+    match replays.begin(now, origin.client.ip(), xid, procedure, record, origin.asker) {
+        Verdict::New(known) => First::Yes(Some(known)),
+        Verdict::Joined(displaced) => {
+            tally.duplicate(Duplicate::Running);
+            First::No(Taken::Joined { displaced })
+        }
+        Verdict::Done(results) => {
+            tally.duplicate(Duplicate::Answered);
+            tally.answered(procedure, status(results));
+            answer(out, xid, |out| out.extend_from_slice(results));
+            First::No(Taken::Done)
+        }
+    }
 }
 
 /// On whose behalf something is found out for a call.
