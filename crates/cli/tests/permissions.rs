@@ -5,15 +5,17 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{PATIENCE, Part, bounded, require, succeeded};
+use midas_lab::{Ganesha, PATIENCE, Part, bounded, loopback, mounted, require, succeeded};
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, Entry, Fattr3, Nfsstat3, Nfstime3, PostOpAttr, Reply, Sattr3};
+use midas_nfs::rpc::{self, Credential, OpaqueAuth, flavor};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use support::counted::{CACHED, Counted};
 use support::serve::{Serve, Site};
+use support::switch::Switch;
 
 /// What a directory and the file in it are set to.
 const MODES: [u32; 12] = [0o755, 0o700, 0o711, 0o744, 0o750, 0o710, 0o740, 0o070, 0o007, 0o000, 0o1777, 0o2770];
@@ -24,6 +26,7 @@ const OTHER: u32 = 1003;
 const STRANGER: u32 = 1004;
 const GROUP: u32 = 2001;
 const ELSE: u32 = 2002;
+const NFS: u16 = 2049;
 
 /// Who asks. The superuser is first: what it was told must not be told to those who follow.
 fn users() -> [Caller; 7] {
@@ -68,8 +71,8 @@ struct Tree {
 }
 
 impl Ways {
-    fn new(heads: &Counted, proxy: &Serve) -> Self {
-        let ((server, _), (proxy, root)) = (heads.ganesha.heads()[0].client(), proxy.client());
+    fn new((server, _): (Client, Vec<u8>), proxy: &Serve) -> Self {
+        let (proxy, root) = proxy.client();
         Self { proxy, server, root, said: BTreeMap::new() }
     }
 
@@ -90,7 +93,8 @@ impl Ways {
                 *self.said.entry((name, own.status.0)).or_default() += 1;
             }
         }
-        [&mut self.proxy, &mut self.server].map(|way| way.become_caller(&Caller::ROOT));
+        self.proxy.become_caller(&Caller::ROOT);
+        self.server.become_caller(&Caller::ROOT);
     }
 
     fn set(&mut self, object: &[u8], new_attributes: Sattr3) {
@@ -165,29 +169,26 @@ impl Answer {
     }
 }
 
-/// Makes directories with a file and a link in each, and what else is wanted of them; then starts a proxy that caches.
-fn world(names: &[impl AsRef<Path>], also: impl Fn(&Path)) -> (Counted, Serve) {
-    let heads = Counted::start(3);
-    for name in names {
-        let dir = heads.ganesha.export().join(name);
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join("present"), "content").unwrap();
-        symlink("present", dir.join("link")).unwrap();
-        also(&dir);
-    }
-    // On a slow machine too a round is over before anything is too old.
-    let export = "mode = \"lease\"\nwriters = \"midas-only\"\nlease_age_max = \"10m\"\n";
-    let proxy = Site { export, ..heads.site() }.start();
-    (heads, proxy)
+/// A directory with a file and a link in it.
+fn plant(export: &Path, name: impl AsRef<Path>, mode: u32) -> PathBuf {
+    let dir = export.join(name);
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("present"), "content").unwrap();
+    symlink("present", dir.join("link")).unwrap();
+    fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
+    dir
 }
 
+/// With the cache on. On a slow machine too a test is over before anything is too old.
+const EXPORT: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nlease_age_max = \"10m\"\n";
+
 /// Everything that root asks again is told from the cache.
-fn is_warm(heads: &Counted, ways: &mut Ways, tree: &Tree) {
+fn is_warm(asked: impl Fn() -> u64, ways: &mut Ways, tree: &Tree) {
     for (name, call) in questions(tree) {
         ways.proxy.nfs(&call).unwrap();
-        let before = heads.calls(&CACHED);
+        let before = asked();
         ways.proxy.nfs(&call).unwrap();
-        assert_eq!(heads.calls(&CACHED), before, "the servers were asked again: {name}");
+        assert_eq!(asked(), before, "the servers were asked again: {name}");
     }
 }
 
@@ -199,19 +200,24 @@ fn every_user_gets_the_servers_own_answer_from_a_warm_cache_whatever_mode_owner_
     // A directory for each: what is changed all the time is not cached.
     let wanted: Vec<((u32, u32), u32)> = OWNERS.iter().flat_map(|owner| MODES.map(|mode| (*owner, mode))).collect();
     let names: Vec<String> = wanted.iter().map(|((uid, gid), mode)| format!("{uid}-{gid}-{mode:o}")).collect();
-    let (heads, proxy) = world(&names, |_| {});
-    let mut ways = Ways::new(&heads, &proxy);
+    let heads = Counted::start(3);
+    for name in &names {
+        plant(heads.ganesha.export(), name, 0o755);
+    }
+    let proxy = Site { export: EXPORT, ..heads.site() }.start();
+    let mut ways = Ways::new(heads.ganesha.heads()[0].client(), &proxy);
     for (((uid, gid), mode), name) in wanted.into_iter().zip(&names) {
         let tree = ways.tree(name);
         ways.agree(&tree, "at first");
-        is_warm(&heads, &mut ways, &tree);
+        is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
         for (step, new) in [
             ("after chown", Sattr3 { uid: Some(uid), gid: Some(gid), ..Sattr3::default() }),
             ("after chmod", Sattr3 { mode: Some(mode), ..Sattr3::default() }),
         ] {
-            [&tree.dir, &tree.file].map(|object| ways.set(object, new));
+            ways.set(&tree.dir, new);
+            ways.set(&tree.file, new);
             ways.agree(&tree, &format!("{name} {step}"));
-            is_warm(&heads, &mut ways, &tree);
+            is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
             ways.agree(&tree, &format!("{name} {step}, warm"));
         }
     }
@@ -224,19 +230,19 @@ fn an_access_list_on_the_server_decides_from_a_warm_cache_too() {
     if !(require(Part::Ganesha) && require(Part::Setfacl)) {
         return;
     }
-    let names: Vec<&str> = LISTS.iter().map(|(name, ..)| *name).collect();
-    let (heads, proxy) = world(&names, |dir| {
-        let (_, mode, list) = LISTS.iter().find(|(name, ..)| dir.ends_with(name)).unwrap();
-        for object in [&dir.join("present"), dir] {
-            fs::set_permissions(object, Permissions::from_mode(*mode)).unwrap();
-            succeeded(&bounded("setfacl", PATIENCE).args(["-m", list]).arg(object).output().unwrap());
-        }
-    });
-    let mut ways = Ways::new(&heads, &proxy);
+    let heads = Counted::start(3);
+    for (name, mode, list) in LISTS {
+        let dir = plant(heads.ganesha.export(), name, mode);
+        succeeded(
+            &bounded("setfacl", PATIENCE).args(["-m", list]).args([&dir.join("present"), &dir]).output().unwrap(),
+        );
+    }
+    let proxy = Site { export: EXPORT, ..heads.site() }.start();
+    let mut ways = Ways::new(heads.ganesha.heads()[0].client(), &proxy);
     for (name, _, list) in LISTS {
         let tree = ways.tree(name);
         ways.agree(&tree, list);
-        is_warm(&heads, &mut ways, &tree);
+        is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
         ways.agree(&tree, &format!("{list}, warm"));
         // The group's bits are the list's mask now.
         for mode in [0o750, 0o700, 0o770] {
@@ -246,6 +252,52 @@ fn an_access_list_on_the_server_decides_from_a_warm_cache_too() {
     }
     println!("{:?}", ways.said);
     refuses_and_grants(&ways.said);
+}
+
+/// Debian's Ganesha does not look at lists of that kind, and our own servers do not either. So a real head stands behind somebody who
+/// has a list: for a directory's stranger it calls as somebody else, whatever the mode bits say of the stranger.
+#[test]
+fn a_server_that_decides_otherwise_than_by_mode_bits_is_believed() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let ganesha = Ganesha::start(1, 0);
+    let head = &ganesha.heads()[0];
+    plant(ganesha.export(), "in", 0o700);
+    plant(ganesha.export(), "out", 0o705);
+    let (mut client, root) = head.client();
+    let [lets_in, keeps_out] = ["in", "out"].map(|name| client.walk(&root, name.as_bytes()).unwrap());
+    let list = move |call: &rpc::Call<'_>| {
+        let Ok(Credential::Sys(sys)) = Credential::decode(&call.credential) else { return None };
+        let object = call.args.get(4..4 + usize::from(*call.args.get(3)?))?;
+        let (uid, gid) = match object {
+            dir if dir == lets_in && sys.uid == STRANGER => (0, 0),
+            dir if dir == keeps_out && sys.uid == STRANGER => (STRANGER, 0),
+            _ => return None,
+        };
+        let body = Caller { uid, gid, gids: Vec::new() }.encode(0, b"list");
+        let mut out = Vec::new();
+        rpc::Call { credential: OpaqueAuth { flavor: flavor::SYS, body: &body }, ..*call }.encode(&mut out);
+        Some(out)
+    };
+    let address = loopback(1, &[NFS, head.mount_port]);
+    let gate = Switch::changing((address, NFS).into(), (head.address, head.nfs_port).into(), Box::new(list));
+    let _mount = Switch::start((address, head.mount_port).into(), (head.address, head.mount_port).into());
+    let site = Site::over(vec![gate.address], Some(head.mount_port), &head.path);
+    let proxy = Site { export: EXPORT, ..site }.start();
+    let mut ways = Ways::new(mounted(gate.address, (address, head.mount_port).into(), &head.path), &proxy);
+    let reads = || CACHED.iter().filter_map(|read| gate.calls().get(&(*read as u32)).copied()).sum();
+    let [.., stranger] = users();
+    for (name, expected) in [("in", Nfsstat3::OK), ("out", Nfsstat3::ACCES)] {
+        let tree = ways.tree(name);
+        ways.agree(&tree, name);
+        is_warm(reads, &mut ways, &tree);
+        ways.agree(&tree, &format!("{name}, warm"));
+        ways.proxy.become_caller(&stranger);
+        let (_, lookup) = questions(&tree)[0];
+        assert_eq!(ways.proxy.nfs(&lookup).unwrap().status(), expected, "{name}");
+        ways.proxy.become_caller(&Caller::ROOT);
+    }
 }
 
 /// Names were shown to some and kept from others, or nothing was compared.

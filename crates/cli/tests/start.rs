@@ -42,9 +42,7 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     let transcript = Guest::of(&proxy.endpoint()).env("COUNTER", &port.to_string()).scenario("python").run();
     println!("{} in {:?}", transcript.text, transcript.took);
     transcript.expect_all_ok();
-    let sent: Vec<u64> =
-        transcript.text.lines().filter_map(|line| line.strip_prefix("sent ")?.trim().parse().ok()).collect();
-    let reached: Vec<u64> = noted.try_iter().collect();
+    let (sent, reached): (_, Vec<u64>) = (transcript.figures("sent"), noted.try_iter().collect());
     let ([cold, warm], [first, both]) = (&sent[..], &reached[..]) else { panic!("{sent:?} {reached:?}") };
     println!(
         "calls that the client sent and that reached the servers: {cold} and {first}, then {warm} and {}",
@@ -64,8 +62,11 @@ fn install(to: &Path) {
     let said = succeeded(&bounded("python3", PATIENCE).args(["-c", ask]).output().unwrap());
     let (program, modules) = said.trim().split_once(' ').unwrap();
     fs::copy(program, to.join("bin/python3")).unwrap();
-    let libraries = succeeded(&bounded("ldd", PATIENCE).arg(program).output().unwrap());
-    for library in libraries.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new) {
+    let extensions = fs::read_dir(Path::new(modules).join("lib-dynload")).unwrap().map(|entry| entry.unwrap().path());
+    let libraries = succeeded(&bounded("ldd", PATIENCE).arg(program).args(extensions).output().unwrap());
+    // Each file's name stands before its libraries, with a colon.
+    let is_library = |word: &&str| word.starts_with('/') && !word.ends_with(':');
+    for library in libraries.split_whitespace().filter(is_library).map(Path::new) {
         fs::copy(library, to.join("lib").join(library.file_name().unwrap())).unwrap();
     }
     let (above, name) = modules.rsplit_once('/').unwrap();

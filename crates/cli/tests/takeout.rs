@@ -3,7 +3,7 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Guest, PATIENCE, Part, loopback, require};
+use midas_lab::{Endpoint, Guest, PATIENCE, Part, Transcript, loopback, require};
 use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
+use support::counted::Counted;
 use support::serve::{Serve, Site};
 use support::switch::Switch;
 
@@ -25,7 +26,8 @@ fn a_mounted_client_works_on_when_its_servers_address_moves_to_the_proxy_and_bac
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let stays = takes_out(Cache::Off, &["takeout"]);
+    let (transcript, stays) = takes_out(&Counted::start(3), Cache::Off, &["takeout"]);
+    transcript.expect_all_ok();
     assert_eq!(stays.len(), 10);
     shows_that_both_were_used(&stays);
 }
@@ -35,29 +37,61 @@ fn it_does_so_with_the_cache_on_and_what_was_changed_past_the_proxy_is_seen_thro
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let stays = takes_out(Cache::On, &["takeout", "takeout-cached"]);
+    let heads = Counted::start(3);
+    let (transcript, stays) = takes_out(&heads, Cache::On, &["takeout", "takeout-cached"]);
+    transcript.expect_all_ok();
     assert_eq!(stays.len(), 16);
     shows_that_both_were_used(&stays);
+    let pages = |(_, calls): &Stay| calls.get(&(Procedure::Readdirplus as u32)).copied().unwrap_or(0);
+    let (asked, reached) = (stays.iter().skip(1).step_by(2).map(pages).sum(), heads.calls(&[Procedure::Readdirplus]));
+    println!("{asked} pages were asked for through the proxy, {reached} at the servers");
+    assert!(reached < asked, "pages came from the cache");
 }
 
-/// Whether the proxy caches, as long as it is in: docs/operating.md, 'Taking it out with the cache on'.
+/// Why the cache is turned off before: a proxy that is not told goes on answering as it was told to.
+#[test]
+fn a_cache_that_was_left_on_is_found_out() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let (transcript, _) = takes_out(&Counted::start(3), Cache::LeftOn, &["takeout-cached"]);
+    assert!(
+        transcript.text.contains("FAIL: takeout-cached.sh: change it while the proxy is out"),
+        "{}",
+        transcript.text
+    );
+}
+
+/// What the proxy does while the address leads to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cache {
+    /// It does not cache.
     Off,
+    /// It caches as long as it is in: docs/operating.md, 'Taking it out with the cache on'.
     On,
+    /// It is never told that it is out.
+    LeftOn,
 }
 
-/// Runs scenarios that move a server's address to a proxy and back; where it led, one stay after another.
-fn takes_out(cache: Cache, scenarios: &[&str]) -> Vec<Stay> {
-    let ganesha = Ganesha::start(3, 0);
-    let large = ganesha.export().join("large");
+impl Cache {
+    const fn export(self) -> &'static str {
+        match self {
+            Self::Off => "",
+            Self::On => "writers = \"midas-only\"\n",
+            Self::LeftOn => "writers = \"midas-only\"\nmode = \"lease\"\n",
+        }
+    }
+}
+
+/// Runs scenarios that move a server's address to a proxy and back; what they said and where it led, one stay after another.
+fn takes_out(heads: &Counted, cache: Cache, scenarios: &[&str]) -> (Transcript, Vec<Stay>) {
+    let large = heads.ganesha.export().join("large");
     fs::create_dir(&large).unwrap();
     for number in 1..=LARGE {
         fs::write(large.join(format!("{:a<150}-{number}", "")), "").unwrap();
     }
-    let head = &ganesha.heads()[0];
-    let export = if cache == Cache::On { "writers = \"midas-only\"\n" } else { "" };
-    let proxy = Site { export, ..Site::of(ganesha.heads()) }.start();
+    let head = &heads.ganesha.heads()[0];
+    let proxy = Site { export: cache.export(), ..heads.site() }.start();
     let address = loopback(1, &[]);
     let direct = SocketAddr::new(head.address.into(), head.nfs_port);
     let switch = Switch::start((address, 0).into(), direct);
@@ -69,18 +103,17 @@ fn takes_out(cache: Cache, scenarios: &[&str]) -> Vec<Stay> {
         .env("MOVER", &asked.port().to_string())
         .env("LARGE", &LARGE.to_string());
     let guest = scenarios.iter().fold(guest, |guest, scenario| guest.scenario(scenario));
-    let stays = thread::scope(|scope| {
+    let (transcript, stays) = thread::scope(|scope| {
         let moves = scope.spawn(|| move_on(&mover, &switch, (direct, &proxy), cache));
         let transcript = guest.run();
         writeln!(TcpStream::connect(asked).unwrap(), "over").unwrap();
-        println!("{} in {:?}", transcript.text, transcript.took);
-        transcript.expect_all_ok();
-        moves.join().unwrap()
+        (transcript, moves.join().unwrap())
     });
+    println!("{} in {:?}", transcript.text, transcript.took);
     for (target, calls) in &stays {
         println!("{target}: {calls:?}");
     }
-    stays
+    (transcript, stays)
 }
 
 /// Moves the address from one target to the other whenever it is asked to.

@@ -57,10 +57,17 @@ round() {
     holds "$there/again" "again $1"
 }
 
+# past COMMAND...: at another server, if the environment names one.
+past() {
+    NFS_SERVER=${PAST_SERVER:-$NFS_SERVER} NFS_PORT=${PAST_PORT:-$NFS_PORT} MOUNT_PORT=${PAST_MOUNT_PORT:-$MOUNT_PORT} \
+        NFS_PATH=${PAST_PATH:-$NFS_PATH} "$@"
+}
+
 mkdir -p /one /two
 for options in ac noac; do
     step "$ROUNDS rounds with $options"
-    for mount in /one /two; do mount_nfs $mount "nosharecache,$options"; done
+    past mount_nfs /one "nosharecache,$options"
+    mount_nfs /two "nosharecache,$options"
     mkdir /one/litmus
     : >/one/litmus/log
     : >/one/litmus/again
