@@ -143,8 +143,8 @@ impl Answer {
             }
             Reply::Readdirplus(Ok(ok)) => {
                 let all: Vec<_> = ok.entries().map(Result::unwrap).collect();
-                let told = all.iter().map(|plus| format!("{:?} {}", plus.handle, entry(&plus.entry))).collect();
-                (told, [ok.dir_attributes].into_iter().chain(all.iter().map(|plus| plus.attributes)).collect())
+                let told: Vec<_> = all.iter().map(|plus| format!("{:?} {}", plus.handle, entry(&plus.entry))).collect();
+                (told.concat(), [ok.dir_attributes].into_iter().chain(all.iter().map(|plus| plus.attributes)).collect())
             }
             Reply::Lookup(Err(failed))
             | Reply::Access(Err(failed))

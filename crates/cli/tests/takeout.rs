@@ -78,7 +78,7 @@ impl Cache {
         match self {
             Self::Off => "",
             Self::On => "writers = \"midas-only\"\n",
-            Self::LeftOn => "writers = \"midas-only\"\nmode = \"lease\"\n",
+            Self::LeftOn => "writers = \"midas-only\"\nmode = \"lease\"\nlease_age_max = \"10m\"\n",
         }
     }
 }
