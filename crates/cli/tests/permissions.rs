@@ -7,13 +7,13 @@ mod support;
 use midas_lab::raw::handle;
 use midas_lab::{Ganesha, PATIENCE, Part, bounded, loopback, mounted, require, succeeded};
 use midas_net::{Caller, Client};
-use midas_nfs::nfs3::{Call, DirOp, Entry, Fattr3, Nfsstat3, Nfstime3, PostOpAttr, Reply, Sattr3};
+use midas_nfs::nfs3::{Call, DirOp, Entry, Fattr3, Nfsstat3, Nfstime3, PostOpAttr, Procedure, Reply, Sattr3};
 use midas_nfs::rpc::{self, Credential, OpaqueAuth, flavor};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use support::counted::{CACHED, Counted};
+use support::counted::Counted;
 use support::serve::{Serve, Site};
 use support::switch::Switch;
 
@@ -182,15 +182,29 @@ fn plant(export: &Path, name: impl AsRef<Path>, mode: u32) -> PathBuf {
 /// With the cache on. On a slow machine too a test is over before anything is too old.
 const EXPORT: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nlease_age_max = \"10m\"\n";
 
-/// Everything that root asks again is told from the cache.
+/// Everything that root asks is told from the cache. The proxy compares some of its answers with the servers', and asks for its own
+/// sake: so not every time, but a question that is not cached reaches them every time.
 fn is_warm(asked: impl Fn() -> u64, ways: &mut Ways, tree: &Tree) {
     for (name, call) in questions(tree) {
-        ways.proxy.nfs(&call).unwrap();
-        let before = asked();
-        ways.proxy.nfs(&call).unwrap();
-        assert_eq!(asked(), before, "the servers were asked again: {name}");
+        let told_from_the_cache = |_| {
+            let before = asked();
+            ways.proxy.nfs(&call).unwrap();
+            asked() == before
+        };
+        assert!((0..TIMES).any(told_from_the_cache), "the servers are asked every time: {name}");
     }
 }
+
+/// Enough to see one that is not compared.
+const TIMES: usize = 20;
+const READS: [Procedure; 6] = [
+    Procedure::Getattr,
+    Procedure::Lookup,
+    Procedure::Access,
+    Procedure::Readlink,
+    Procedure::Readdir,
+    Procedure::Readdirplus,
+];
 
 #[test]
 fn every_user_gets_the_servers_own_answer_from_a_warm_cache_whatever_mode_owner_and_group_were_set() {
@@ -209,7 +223,7 @@ fn every_user_gets_the_servers_own_answer_from_a_warm_cache_whatever_mode_owner_
     for (((uid, gid), mode), name) in wanted.into_iter().zip(&names) {
         let tree = ways.tree(name);
         ways.agree(&tree, "at first");
-        is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
+        is_warm(|| heads.calls(&READS), &mut ways, &tree);
         for (step, new) in [
             ("after chown", Sattr3 { uid: Some(uid), gid: Some(gid), ..Sattr3::default() }),
             ("after chmod", Sattr3 { mode: Some(mode), ..Sattr3::default() }),
@@ -217,7 +231,7 @@ fn every_user_gets_the_servers_own_answer_from_a_warm_cache_whatever_mode_owner_
             ways.set(&tree.dir, new);
             ways.set(&tree.file, new);
             ways.agree(&tree, &format!("{name} {step}"));
-            is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
+            is_warm(|| heads.calls(&READS), &mut ways, &tree);
             ways.agree(&tree, &format!("{name} {step}, warm"));
         }
     }
@@ -242,7 +256,7 @@ fn an_access_list_on_the_server_decides_from_a_warm_cache_too() {
     for (name, _, list) in LISTS {
         let tree = ways.tree(name);
         ways.agree(&tree, list);
-        is_warm(|| heads.calls(&CACHED), &mut ways, &tree);
+        is_warm(|| heads.calls(&READS), &mut ways, &tree);
         ways.agree(&tree, &format!("{list}, warm"));
         // The group's bits are the list's mask now.
         for mode in [0o750, 0o700, 0o770] {
@@ -286,7 +300,7 @@ fn a_server_that_decides_otherwise_than_by_mode_bits_is_believed() {
     let site = Site::over(vec![gate.address], Some(head.mount_port), &head.path);
     let proxy = Site { export: EXPORT, ..site }.start();
     let mut ways = Ways::new(mounted(gate.address, (address, head.mount_port).into(), &head.path), &proxy);
-    let reads = || CACHED.iter().filter_map(|read| gate.calls().get(&(*read as u32)).copied()).sum();
+    let reads = || READS.iter().filter_map(|read| gate.calls().get(&(*read as u32)).copied()).sum();
     let [.., stranger] = users();
     for (name, expected) in [("in", Nfsstat3::OK), ("out", Nfsstat3::ACCES)] {
         let tree = ways.tree(name);

@@ -50,7 +50,8 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     );
     assert!(*first > 200, "the first start comes from the servers");
     assert!(*warm > 200, "the client had forgotten everything");
-    assert!((both - first) * 20 <= *warm, "the second start comes from the cache");
+    // One answer in ten is compared with the servers' at first.
+    assert!((both - first) * 5 <= *warm, "the second start comes from the cache");
 }
 
 /// This machine's python3, its libraries and its modules, less what nobody imports at a start.
