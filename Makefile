@@ -94,10 +94,11 @@ fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
 	@scripts/fuzz
 
 .PHONY: soak
-soak: build ## Run long simulations (every workload and policy, 32 seeds) and the wire's properties on 20 times the values
+soak: build ## Run long simulations (every workload and policy, 32 seeds), the wire's properties on 20 times the values, and 10 million calls through a leased cache under the checker
 	PROPTEST_CASES=20000 cargo test --release -p midas-nfs --test property --test differential
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
+	MIDAS_SOAK_CALLS=10000000 cargo test --release -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
 
 .PHONY: demo
 demo: build ## See it work: a hot directory on four servers, static placement against MIDAS (under a minute)
