@@ -240,7 +240,7 @@ fn every_user_gets_the_servers_own_answer_from_a_warm_cache_whatever_mode_owner_
 }
 
 #[test]
-fn an_access_list_on_the_server_decides_from_a_warm_cache_too() {
+fn what_has_an_access_list_is_answered_from_a_warm_cache_as_by_the_server() {
     if !(require(Part::Ganesha) && require(Part::Setfacl)) {
         return;
     }
@@ -268,7 +268,7 @@ fn an_access_list_on_the_server_decides_from_a_warm_cache_too() {
     refuses_and_grants(&ways.said);
 }
 
-/// Debian's Ganesha does not look at lists of that kind, and our own servers do not either. So a real head stands behind somebody who
+/// Of such lists Debian's Ganesha 4.3 sees no more than the mask, in the mode, and our own servers too. So a real head stands behind somebody who
 /// has a list: for a directory's stranger it calls as somebody else, whatever the mode bits say of the stranger.
 #[test]
 fn a_server_that_decides_otherwise_than_by_mode_bits_is_believed() {
