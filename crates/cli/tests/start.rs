@@ -5,11 +5,9 @@ mod support;
 
 use midas_lab::{Guest, PATIENCE, Part, bounded, loopback, require, succeeded};
 use std::fs;
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread;
 use support::counted::{CACHED, Counted};
 use support::serve::Site;
@@ -22,7 +20,7 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let heads = Arc::new(Counted::start(3));
+    let heads = Counted::start(3);
     install(&heads.ganesha.export().join("python"));
     let address = loopback(1, &[]);
     let listen = format!("nfs = \"{address}:0\"\nmount = \"{address}:0\"");
@@ -30,19 +28,16 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     let export = "mode = \"lease\"\nwriters = \"midas-only\"\nlease_age_max = \"10m\"\n";
     let proxy = Site { listen, export, ..heads.site() }.start();
     let counter = TcpListener::bind((address, 0)).unwrap();
-    let port = counter.local_addr().unwrap().port();
-    let (sender, noted) = channel();
-    let counted = Arc::clone(&heads);
-    thread::spawn(move || {
-        for asker in counter.incoming() {
-            let sent = sender.send(counted.calls(&CACHED));
-            writeln!(asker.unwrap(), "{}", if sent.is_ok() { "noted" } else { "nobody listens" }).unwrap();
-        }
+    let at = counter.local_addr().unwrap();
+    let (transcript, reached) = thread::scope(|scope| {
+        let notes = scope.spawn(|| note(&counter, &heads));
+        let transcript = Guest::of(&proxy.endpoint()).env("COUNTER", &at.port().to_string()).scenario("python").run();
+        writeln!(TcpStream::connect(at).unwrap(), "over").unwrap();
+        (transcript, notes.join().unwrap())
     });
-    let transcript = Guest::of(&proxy.endpoint()).env("COUNTER", &port.to_string()).scenario("python").run();
     println!("{} in {:?}", transcript.text, transcript.took);
     transcript.expect_all_ok();
-    let (sent, reached): (_, Vec<u64>) = (transcript.figures("sent"), noted.try_iter().collect());
+    let sent = transcript.figures("sent");
     let ([cold, warm], [first, both]) = (&sent[..], &reached[..]) else { panic!("{sent:?} {reached:?}") };
     println!(
         "calls that the client sent and that reached the servers: {cold} and {first}, then {warm} and {}",
@@ -52,6 +47,21 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     assert!(*warm > 200, "the client had forgotten everything");
     // One answer in ten is compared with the servers' at first.
     assert!((both - first) * 5 <= *warm, "the second start comes from the cache");
+}
+
+/// Whenever it is asked to: the calls that have reached the servers.
+fn note(counter: &TcpListener, heads: &Counted) -> Vec<u64> {
+    let mut notes = Vec::new();
+    for asker in counter.incoming() {
+        let (asker, mut line) = (asker.unwrap(), String::new());
+        BufReader::new(&asker).read_line(&mut line).unwrap();
+        if line.trim() == "over" {
+            break;
+        }
+        notes.push(heads.calls(&CACHED));
+        writeln!(&asker, "noted").unwrap();
+    }
+    notes
 }
 
 /// This machine's python3, its libraries and its modules, less what nobody imports at a start.
