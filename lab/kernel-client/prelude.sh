@@ -48,4 +48,10 @@ remount() {
     mount_nfs "${1:-/mnt}"
 }
 
+# sent PROCEDURE...: how many calls of these the client has sent over the mounts that it has now.
+sent() {
+    awk -v wanted=" $* " '$1 ~ /:$/ && index(wanted, " " substr($1, 1, length($1) - 1) " ") { sum += $2 }
+        END { print sum + 0 }' /proc/self/mountstats
+}
+
 . "/lab/scenarios/$SCENARIO"

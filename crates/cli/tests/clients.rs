@@ -5,17 +5,17 @@ mod support;
 
 use midas_lab::raw::{Raw, call, handle};
 use midas_lab::{
-    Endpoint, Ganesha, Guest, PATIENCE, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, null_call, require,
-    rpcinfo, showmount, succeeded,
+    Guest, PATIENCE, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, null_call, require, rpcinfo, showmount,
+    succeeded,
 };
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Procedure};
 use midas_nfs::{portmap, rpc};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use support::counted::Counted;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site, client};
-use support::switch::Switch;
 
 const PORTMAP: u16 = 111;
 const NFS: u16 = 2049;
@@ -33,29 +33,17 @@ fn m_the_kernel_client_does_everything_over_three_unmodified_servers_and_mounts_
     if !(require(Part::Ganesha) && require(Part::KernelClient) && require(Part::Rpcinfo)) {
         return;
     }
-    let ganesha = Ganesha::start(3, 0);
-    let at = |server: &Endpoint| SocketAddr::new(server.address.into(), server.nfs_port);
-    // Between the proxy and every head stands somebody who counts, at the head's own MOUNT port.
-    let first = loopback(3, &[NFS, ganesha.heads()[0].mount_port]);
-    let beside = |index| Ipv4Addr::from(u32::from(first) + index as u32);
-    let counted = |(index, head): (usize, &Endpoint)| Switch::start((beside(index), NFS).into(), at(head));
-    let counts: Vec<Switch> = ganesha.heads().iter().enumerate().map(counted).collect();
-    let mounts = ganesha.heads().iter().enumerate().map(|(index, head)| {
-        Switch::start((beside(index), head.mount_port).into(), (head.address, head.mount_port).into())
-    });
-    let _mounts: Vec<Switch> = mounts.collect();
-    let servers = counts.iter().map(|count| count.address).collect();
+    let heads = Counted::start(3);
     let (_, listen) = host();
-    let site = Site::over(servers, Some(ganesha.heads()[0].mount_port), &ganesha.heads()[0].path);
-    let proxy = Site { listen, ..site }.start();
+    let proxy = Site { listen, ..heads.site() }.start();
     // A head of Ganesha 4.3 answers INVAL to GETATTR of a device or socket that another head has made (seen directly, without
     // a proxy): no pool of such heads can serve them.
     let guest = Guest::of(&proxy.endpoint()).option("nconnect=4").scenario("basic").env("DEVICES", "no");
     let transcript = guest.with("rpcbind").with("rpc.statd").with("flock").scenario("plain").run();
     println!("{} in {:?}", transcript.text, transcript.took);
     transcript.expect_all_ok();
-    assert_eq!(fs::read_dir(ganesha.export()).unwrap().count(), 0, "the scenarios remove what they made");
-    for count in &counts {
+    assert_eq!(fs::read_dir(heads.ganesha.export()).unwrap().count(), 0, "the scenarios remove what they made");
+    for count in &heads.counts {
         // The keeper asks for nothing but these.
         let keepers = [Procedure::Null, Procedure::Getattr, Procedure::Fsinfo, Procedure::Readdir];
         let calls = count.calls();

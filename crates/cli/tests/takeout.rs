@@ -3,16 +3,16 @@
 
 mod support;
 
-use midas_lab::{Endpoint, Ganesha, Guest, PATIENCE, Part, loopback, require};
+use midas_lab::{Endpoint, Guest, PATIENCE, Part, Transcript, loopback, require};
 use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
-use support::serve::Serve;
+use support::counted::Counted;
+use support::serve::{Serve, Site};
 use support::switch::Switch;
 
 /// Names in the directory that is listed: long ones, so that a listing is many pages.
@@ -26,55 +26,128 @@ fn a_mounted_client_works_on_when_its_servers_address_moves_to_the_proxy_and_bac
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let ganesha = Ganesha::start(3, 0);
-    let large = ganesha.export().join("large");
+    let (transcript, stays) = takes_out(&Counted::start(3), Cache::Off, &["takeout"]);
+    transcript.expect_all_ok();
+    assert_eq!(stays.len(), 10);
+    shows_that_both_were_used(&stays);
+}
+
+#[test]
+fn it_does_so_with_the_cache_on_and_what_was_changed_past_the_proxy_is_seen_through_it() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let heads = Counted::start(3);
+    let (transcript, stays) = takes_out(&heads, Cache::On, &["takeout", "takeout-cached"]);
+    transcript.expect_all_ok();
+    assert_eq!(stays.len(), 16);
+    shows_that_both_were_used(&stays);
+    let pages = |(_, calls): &Stay| calls.get(&(Procedure::Readdirplus as u32)).copied().unwrap_or(0);
+    let (asked, reached) = (stays.iter().skip(1).step_by(2).map(pages).sum(), heads.calls(&[Procedure::Readdirplus]));
+    println!("{asked} pages were asked for through the proxy, {reached} at the servers");
+    assert!(reached < asked, "pages came from the cache");
+}
+
+/// Why the cache is turned off before: a proxy that is not told goes on answering as it was told to.
+#[test]
+fn a_cache_that_was_left_on_is_found_out() {
+    if !(require(Part::Ganesha) && require(Part::KernelClient)) {
+        return;
+    }
+    let (transcript, _) = takes_out(&Counted::start(3), Cache::LeftOn, &["takeout-cached"]);
+    assert!(
+        transcript.text.contains("FAIL: takeout-cached.sh: change it while the proxy is out"),
+        "{}",
+        transcript.text
+    );
+}
+
+/// What the proxy does while the address leads to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    /// It does not cache.
+    Off,
+    /// It caches as long as it is in: docs/operating.md, 'Taking it out with the cache on'.
+    On,
+    /// It is never told that it is out.
+    LeftOn,
+}
+
+impl Cache {
+    const fn export(self) -> &'static str {
+        match self {
+            Self::Off => "",
+            Self::On => "writers = \"midas-only\"\n",
+            Self::LeftOn => "writers = \"midas-only\"\nmode = \"lease\"\nlease_age_max = \"10m\"\n",
+        }
+    }
+}
+
+/// Runs scenarios that move a server's address to a proxy and back; what they said and where it led, one stay after another.
+fn takes_out(heads: &Counted, cache: Cache, scenarios: &[&str]) -> (Transcript, Vec<Stay>) {
+    let large = heads.ganesha.export().join("large");
     fs::create_dir(&large).unwrap();
     for number in 1..=LARGE {
         fs::write(large.join(format!("{:a<150}-{number}", "")), "").unwrap();
     }
-    let head = &ganesha.heads()[0];
-    let proxy = Serve::start(ganesha.heads());
+    let head = &heads.ganesha.heads()[0];
+    let proxy = Site { export: cache.export(), ..heads.site() }.start();
     let address = loopback(1, &[]);
     let direct = SocketAddr::new(head.address.into(), head.nfs_port);
     let switch = Switch::start((address, 0).into(), direct);
     let mover = TcpListener::bind((address, 0)).unwrap();
+    let asked = mover.local_addr().unwrap();
     let mounted = Endpoint { address, nfs_port: switch.address.port(), ..head.clone() };
     let guest = Guest::of(&mounted)
         .option(&format!("mountaddr={}", head.address))
-        .env("MOVER", &mover.local_addr().unwrap().port().to_string())
-        .env("LARGE", &LARGE.to_string())
-        .scenario("takeout");
-    let stays = Arc::new(Mutex::new(Vec::new()));
-    let (known, targets) = (Arc::clone(&stays), [direct, proxy.nfs[0]]);
-    thread::spawn(move || move_on(&mover, &switch, targets, &known));
-    let transcript = guest.run();
+        .env("MOVER", &asked.port().to_string())
+        .env("LARGE", &LARGE.to_string());
+    let guest = scenarios.iter().fold(guest, |guest, scenario| guest.scenario(scenario));
+    let (transcript, stays) = thread::scope(|scope| {
+        let moves = scope.spawn(|| move_on(&mover, &switch, (direct, &proxy), cache));
+        let transcript = guest.run();
+        writeln!(TcpStream::connect(asked).unwrap(), "over").unwrap();
+        (transcript, moves.join().unwrap())
+    });
     println!("{} in {:?}", transcript.text, transcript.took);
-    transcript.expect_all_ok();
-    shows_that_both_were_used(&stays.lock().unwrap());
+    for (target, calls) in &stays {
+        println!("{target}: {calls:?}");
+    }
+    (transcript, stays)
 }
 
 /// Moves the address from one target to the other whenever it is asked to.
-fn move_on(mover: &TcpListener, switch: &Switch, targets: [SocketAddr; 2], stays: &Mutex<Vec<Stay>>) {
+fn move_on(mover: &TcpListener, switch: &Switch, (direct, proxy): (SocketAddr, &Serve), cache: Cache) -> Vec<Stay> {
+    let mut stays = Vec::new();
     for asker in mover.incoming() {
         let asker = asker.unwrap();
         let mut how = String::new();
         BufReader::new(&asker).read_line(&mut how).unwrap();
-        let mut stays = stays.lock().unwrap();
-        let (from, to) = (targets[stays.len() % 2], targets[(stays.len() + 1) % 2]);
-        let end = how.trim() == "end";
-        let (answered, calls) = switch.lead_to(to, if end { PATIENCE } else { Duration::ZERO });
+        // Where servers still execute calls that were cut off, nothing may be cached.
+        let end = match how.trim() {
+            "over" => break,
+            "end" => true,
+            _ => cache == Cache::On && stays.len() % 2 == 0,
+        };
+        let mode = |mode| (cache == Cache::On).then(|| proxy.command(&format!("set /scratch mode={mode}")));
+        let patience = if end { PATIENCE } else { Duration::ZERO };
+        let (from, (answered, calls)) = if stays.len() % 2 == 0 {
+            let left = switch.lead_to(proxy.nfs[0], patience);
+            mode("lease");
+            (direct, left)
+        } else {
+            mode("strict");
+            (proxy.nfs[0], switch.lead_to(direct, patience))
+        };
         stays.push((from, calls));
         let said = if answered || !end { "moved" } else { "calls under way were not answered" };
         writeln!(&asker, "{said}").unwrap();
     }
+    stays
 }
 
-/// Both sides carried writes (the first two stays), changes of names (the fifth and sixth) and pages of the listing (the last four).
+/// Both sides carried writes (the first two stays), changes of names (the fifth and sixth) and pages of the listing (the next four).
 fn shows_that_both_were_used(stays: &[Stay]) {
-    for (target, calls) in stays {
-        println!("{target}: {calls:?}");
-    }
-    assert_eq!(stays.len(), 10);
     let carried = |stays: &[Stay], wanted: &[Procedure]| {
         let of = |(_, calls): &Stay| wanted.iter().any(|procedure| calls.contains_key(&(*procedure as u32)));
         assert!(stays.iter().all(of), "{wanted:?}");
@@ -83,5 +156,5 @@ fn shows_that_both_were_used(stays: &[Stay]) {
     for change in [Procedure::Mkdir, Procedure::Rename, Procedure::Link, Procedure::Remove, Procedure::Rmdir] {
         carried(&stays[4..6], &[change]);
     }
-    carried(&stays[6..], &[Procedure::Readdir, Procedure::Readdirplus]);
+    carried(&stays[6..10], &[Procedure::Readdir, Procedure::Readdirplus]);
 }

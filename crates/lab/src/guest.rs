@@ -83,6 +83,11 @@ impl Guest {
 }
 
 impl Transcript {
+    /// The numbers of the lines that consist of this word and a number.
+    pub fn figures(&self, word: &str) -> Vec<u64> {
+        self.text.lines().filter_map(|line| line.strip_prefix(word)?.trim().parse().ok()).collect()
+    }
+
     /// Panics with everything that the guest said, unless every scenario ended well.
     pub fn expect_all_ok(&self) {
         assert!(self.all_ok, "the kernel client, after {:?}:\n{}", self.took, self.text);

@@ -24,6 +24,8 @@ pub enum Part {
     Rpcinfo,
     /// systemd-analyze, which judges units without running them.
     SystemdAnalyze,
+    /// setfacl, which gives a file an access list.
+    Setfacl,
 }
 
 /// Whether a test that needs this part can run. Where it cannot, says why and counts it; in CI panics.
@@ -43,11 +45,12 @@ impl Part {
     fn lacking(self) -> Option<String> {
         match self {
             Self::Ganesha => no_command(&["ganesha.nfsd", "gcc"]).or_else(no_file_system).or_else(not_root),
-            Self::KernelClient => no_command(&["qemu-system-x86_64", "cpio"]).or_else(no_image),
+            Self::KernelClient => no_command(&["qemu-system-x86_64", "cpio", "python3"]).or_else(no_image),
             Self::Libnfs => no_command(&["nfs-ls", "nfs-cp", "nfs-cat"]),
             Self::Showmount => no_command(&["showmount"]),
             Self::Rpcinfo => no_command(&["rpcinfo"]),
             Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
+            Self::Setfacl => no_command(&["setfacl"]),
         }
     }
 }
@@ -62,6 +65,7 @@ impl fmt::Display for Part {
             Self::Showmount => "showmount",
             Self::Rpcinfo => "rpcinfo",
             Self::SystemdAnalyze => "systemd-analyze",
+            Self::Setfacl => "setfacl",
         })
     }
 }
@@ -137,8 +141,15 @@ mod tests {
     #[test]
     fn setup_knows_every_part_by_its_name() {
         let setup = fs::read_to_string(root().join("scripts/setup")).unwrap();
-        let parts =
-            [Part::Ganesha, Part::KernelClient, Part::Libnfs, Part::Showmount, Part::Rpcinfo, Part::SystemdAnalyze];
+        let parts = [
+            Part::Ganesha,
+            Part::KernelClient,
+            Part::Libnfs,
+            Part::Showmount,
+            Part::Rpcinfo,
+            Part::SystemdAnalyze,
+            Part::Setfacl,
+        ];
         for part in parts {
             assert!(setup.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");
         }

@@ -1,6 +1,7 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod counted;
 pub(crate) mod lines;
 pub(crate) mod load;
 pub(crate) mod nfsd;

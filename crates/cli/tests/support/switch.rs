@@ -5,6 +5,7 @@
 //! answered first: a call that changes something and is cut off is sent again by its client, to a server that does not know it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
+use midas_lab::raw::in_one_fragment;
 use midas_nfs::nfs3;
 use midas_nfs::rpc;
 use std::collections::BTreeMap;
@@ -13,6 +14,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// What becomes of a call on its way: another record in its place, without its mark, or none.
+pub(crate) type Change = dyn Fn(&rpc::Call<'_>) -> Option<Vec<u8>> + Send + Sync;
 
 pub(crate) struct Switch {
     pub(crate) address: SocketAddr,
@@ -40,11 +44,16 @@ struct Pipe {
 impl Switch {
     /// Listens there and leads to the target.
     pub(crate) fn start(listen: SocketAddr, target: SocketAddr) -> Self {
+        Self::changing(listen, target, Box::new(|_| None))
+    }
+
+    /// The same, where calls arrive changed.
+    pub(crate) fn changing(listen: SocketAddr, target: SocketAddr, change: Box<Change>) -> Self {
         let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State { target, pipes: Vec::new(), calls: BTreeMap::new(), ended: false }));
-        let shared = Arc::clone(&state);
-        thread::spawn(move || accept(&listener, &shared));
+        let (shared, change) = (Arc::clone(&state), Arc::from(change));
+        thread::spawn(move || accept(&listener, &shared, &change));
         Self { address, state }
     }
 
@@ -110,7 +119,7 @@ impl Pipe {
     }
 }
 
-fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
+fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>, change: &Arc<Change>) {
     for client in listener.incoming() {
         let mut known = state.lock().unwrap();
         if known.ended {
@@ -123,8 +132,9 @@ fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
         let pipe = Arc::new(Pipe { client, server, under_way: Mutex::new((0, false)), answered: Condvar::new() });
         known.pipes.push(Arc::clone(&pipe));
         let (there, back, counts) = (Arc::clone(&pipe), pipe, Arc::clone(state));
+        let change = Arc::clone(change);
         thread::spawn(move || {
-            let _ended = carry_calls(&there, &counts);
+            let _ended = carry_calls(&there, &counts, &*change);
             there.cut();
         });
         thread::spawn(move || {
@@ -134,7 +144,7 @@ fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
     }
 }
 
-fn carry_calls(pipe: &Arc<Pipe>, state: &Mutex<State>) -> io::Result<()> {
+fn carry_calls(pipe: &Arc<Pipe>, state: &Mutex<State>, change: &Change) -> io::Result<()> {
     loop {
         let record = record(&pipe.client)?;
         let mut under_way = pipe.under_way.lock().unwrap();
@@ -144,7 +154,9 @@ fn carry_calls(pipe: &Arc<Pipe>, state: &Mutex<State>) -> io::Result<()> {
         }
         under_way.0 += 1;
         drop(under_way);
-        if let Ok(call) = rpc::Call::decode(&record[4..])
+        let call = rpc::Call::decode(&record[4..]).ok();
+        let changed = call.as_ref().and_then(change).map(|body| in_one_fragment(&body));
+        if let Some(call) = call
             && call.program == nfs3::PROGRAM
         {
             let mut state = state.lock().unwrap();
@@ -152,7 +164,7 @@ fn carry_calls(pipe: &Arc<Pipe>, state: &Mutex<State>) -> io::Result<()> {
                 *state.calls.entry(call.procedure).or_default() += 1;
             }
         }
-        (&pipe.server).write_all(&record)?;
+        (&pipe.server).write_all(changed.as_ref().unwrap_or(&record))?;
     }
 }
 
