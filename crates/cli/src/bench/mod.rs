@@ -1,6 +1,7 @@
 //! `midas bench`: the load generator, and the responder that it is calibrated with.
 
 mod ceiling;
+mod job;
 mod options;
 mod show;
 mod watch;
@@ -31,12 +32,15 @@ pub(crate) struct Bench {
 enum Sub {
     /// Answer every call from memory: what the network and our own parts can do at most
     Ceiling(ceiling::Ceiling),
+    /// Start a parallel job: every client looks for every library along the search path; how long until all have found all
+    JobStart(job::JobStart),
 }
 
 impl Bench {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Some(Sub::Ceiling(ceiling)) => ceiling.run(),
+            Some(Sub::JobStart(job)) => job.run(),
             None => bench(&self.options),
         }
     }
