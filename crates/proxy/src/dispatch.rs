@@ -163,8 +163,7 @@ fn nfs(
         && meaning.op.cacheable()
     {
         let export = &shared.exports[realm];
-        let seen = rules.seen(credential);
-        let who = Who::of(seen.as_ref().unwrap_or(credential));
+        let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
         let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
         match export.cached.ask(export.pool.time(now), (&arguments, call.args), (meaning.place, &who), waits, out) {
             Asked::Answered(kind) => {
@@ -300,6 +299,14 @@ impl Rules {
     fn seen<'c>(&self, credential: &Credential<'c>) -> Option<Credential<'c>> {
         let Credential::Sys(sys) = credential else { return None };
         self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
+    }
+
+    /// On whose behalf the servers answer.
+    fn who(&self, credential: &Credential<'_>) -> Who {
+        match self.squashes {
+            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
+            false => Who::of(credential),
+        }
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.
