@@ -203,7 +203,7 @@ fn results(out: &mut Vec<u8>, reply: &Reply<'_>) {
 }
 
 /// Handle and attributes of the object, and attributes of its directory, as far as a reply tells them.
-fn told<'a>(reply: &Reply<'a>) -> (Option<&'a [u8]>, Option<Fattr3>, Option<Fattr3>) {
+pub(crate) fn told<'a>(reply: &Reply<'a>) -> (Option<&'a [u8]>, Option<Fattr3>, Option<Fattr3>) {
     match reply {
         Reply::Null => (None, None, None),
         Reply::Getattr(result) => (None, result.ok(), None),

@@ -8,6 +8,7 @@
 mod action;
 pub mod ceiling;
 mod clock;
+pub mod coherence;
 mod config;
 mod desk;
 mod error;

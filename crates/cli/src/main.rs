@@ -9,6 +9,7 @@ mod doctor;
 mod drain;
 mod explain;
 mod failure;
+mod history;
 mod init;
 mod nfsd;
 mod notify;
@@ -36,6 +37,8 @@ struct Midas {
 enum Command {
     /// Put load on an NFSv3 server or proxy and measure it, or compare several
     Bench(Box<bench::Bench>),
+    #[command(subcommand)]
+    History(history::History),
     /// Simulate metadata servers behind MIDAS and behind its rivals, on one machine, deterministically
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
@@ -56,6 +59,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Midas::try_parse() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
+        Ok(Midas { command: Command::History(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
         Ok(Midas { command: Command::Demo(options) }) => options.run(),
         Ok(Midas { command: Command::Nfsd(options) }) => options.run(),

@@ -22,7 +22,12 @@ impl Progress {
 
     /// One more part is done.
     pub(crate) fn step(&mut self, name: &str) {
-        self.done += 1;
+        self.at(self.done + 1, name);
+    }
+
+    /// So many parts are done.
+    pub(crate) fn at(&mut self, done: usize, name: &str) {
+        self.done = done;
         let due = self.shown.is_none_or(|at| at.elapsed() >= Duration::from_millis(100));
         if self.terminal && (due || self.done == self.total) {
             self.shown = Some(Instant::now());

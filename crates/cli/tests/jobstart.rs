@@ -35,7 +35,11 @@ fn a_job_start_asks_the_servers_for_every_name_once_and_is_fifteen_times_quicker
         let reached = calls(&mut nfsd) - before - made(libraries);
         let most = (names + 1 + PATH) as f64 * 1.05;
         eprintln!("{reached} calls reached the servers for {names} names; direct {direct}, through {through}");
-        assert!(reached as f64 <= most, "{reached} calls reached the servers, at most {most}: {}", proxy.command("status"));
+        assert!(
+            reached as f64 <= most,
+            "{reached} calls reached the servers, at most {most}: {}",
+            proxy.command("status")
+        );
         quickest = quickest.min(through["seconds"].as_f64().unwrap());
         let ratio = direct["seconds"].as_f64().unwrap() / quickest;
         if ratio >= 15.0 {
@@ -60,7 +64,11 @@ fn calls(nfsd: &mut Nfsd) -> u64 {
     let truth = nfsd.truth();
     let of = |server: &Value| {
         let calls = server["calls"].as_object().unwrap();
-        calls.iter().filter(|(name, _)| !["NULL", "GETATTR"].contains(&name.as_str())).map(|(_, count)| count.as_u64().unwrap()).sum::<u64>()
+        calls
+            .iter()
+            .filter(|(name, _)| !["NULL", "GETATTR"].contains(&name.as_str()))
+            .map(|(_, count)| count.as_u64().unwrap())
+            .sum::<u64>()
     };
     truth["servers"].as_array().unwrap().iter().map(of).sum()
 }

@@ -31,10 +31,19 @@ impl Ganesha {
     /// Starts heads that serve; `attr_expiration_s` is for how long a head believes what it knows of a file (its own
     /// default is 60, with 0 the heads are coherent). Panics with the log when one does not start.
     pub fn start(heads: usize, attr_expiration_s: u32) -> Self {
+        Self::start_with(heads, attr_expiration_s, &[])
+    }
+
+    /// Starts heads that keep neither attributes nor names: as coherent as Ganesha can be.
+    pub fn start_coherent(heads: usize) -> Self {
+        Self::start_with(heads, 0, &["--no-names"])
+    }
+
+    fn start_with(heads: usize, attr_expiration_s: u32, options: &[&str]) -> Self {
         let scratch = Scratch::new();
         let export = scratch.path().join("export");
         let first = loopback(heads, &[NFS_PORT, MOUNT_PORT]);
-        let holder = hold(scratch.path(), heads, attr_expiration_s, first);
+        let holder = hold(scratch.path(), heads, attr_expiration_s, first, options);
         let started = vec![Instant::now(); heads];
         let heads = (0..heads as u32)
             .map(|index| Endpoint {
@@ -98,7 +107,7 @@ impl Drop for Ganesha {
     }
 }
 
-fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr) -> Child {
+fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr, options: &[&str]) -> Child {
     let complaints = directory.join("complaints");
     let mut child = Command::new(root().join("lab/ganesha"))
         .arg("hold")
@@ -106,6 +115,7 @@ fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr)
         .args([heads.to_string(), attr_expiration_s.to_string()])
         .args(["--address", &first.to_string()])
         .args(["--port", &NFS_PORT.to_string(), "--mount-port", &MOUNT_PORT.to_string()])
+        .args(options)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(File::create(&complaints).expect("the directory is fresh"))

@@ -212,7 +212,7 @@ impl Connection {
     #[inline]
     pub fn put(&mut self, buffers: &mut Buffers, head: &[u8; HEAD], body: &[u8]) {
         if body.len() >= LARGE {
-            return self.put_large(buffers, head, body);
+            return self.put_large(buffers, *head, body);
         }
         let output = self.output(buffers);
         output.reserve(HEAD + body.len());
@@ -221,10 +221,10 @@ impl Connection {
     }
 
     #[cold]
-    fn put_large(&mut self, buffers: &mut Buffers, head: &[u8; HEAD], body: &[u8]) {
+    fn put_large(&mut self, buffers: &mut Buffers, head: [u8; HEAD], body: &[u8]) {
         let mut gone = 0;
         if self.flush(buffers).is_ok_and(|all| all) {
-            gone = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).unwrap_or(0);
+            gone = self.socket.write_vectored(&[IoSlice::new(&head), IoSlice::new(body)]).unwrap_or(0);
         }
         let output = self.output(buffers);
         for part in [&head[..], body] {

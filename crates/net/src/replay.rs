@@ -139,18 +139,18 @@ impl<T> Replays<T> {
 
     /// A call was executed: its results are kept, and its newest asker is who gets them.
     pub fn finish(&mut self, known: &Known, results: &[u8]) -> Option<T> {
-        let Running { call, asker, since, .. } = self.end(known)?;
+        let Running { call, asker, since, .. } = self.end(*known)?;
         self.keep(call, since, results);
         Some(asker)
     }
 
     /// A call is over whose answer need not be kept: sent again, it may be executed again. Its newest asker.
     pub fn forget(&mut self, known: &Known) -> Option<T> {
-        self.end(known).map(|running| running.asker)
+        self.end(*known).map(|running| running.asker)
     }
 
     /// None if it is over already.
-    fn end(&mut self, known: &Known) -> Option<Running<T>> {
+    fn end(&mut self, known: Known) -> Option<Running<T>> {
         self.running.get(known.place as usize).filter(|running| running.number == known.number)?;
         let running = self.running.remove(known.place as usize);
         if let Ok(place) = self.places.find_entry(running.call.checksum, |place| *place == known.place) {

@@ -102,7 +102,7 @@ impl Job {
     fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
             Self::Find { below, client, xid, asker } => {
-                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid)))
+                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
                 let stale = sort(shared, lines, &unknown);
@@ -181,19 +181,19 @@ fn look(
 }
 
 /// Nobody could tell.
-struct Untold;
+pub(crate) struct Untold;
 
 /// Connections that a clerk keeps: the next question is likely for the same server and user.
 #[derive(Default)]
-struct Lines(Vec<(SocketAddr, Caller, Client)>);
+pub(crate) struct Lines(Vec<(SocketAddr, Caller, Client)>);
 
 impl Lines {
-    fn ask<T>(
+    pub(crate) fn ask<T>(
         &mut self,
         address: SocketAddr,
         caller: &Caller,
         patience: Duration,
-        question: impl Fn(&mut Client) -> Result<T, Untold>,
+        mut question: impl FnMut(&mut Client) -> Result<T, Untold>,
     ) -> Result<T, Untold> {
         let known = self.0.iter().position(|(at, who, _)| *at == address && who == caller);
         let kept = known.map(|line| self.0.remove(line).2);

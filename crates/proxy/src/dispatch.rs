@@ -159,13 +159,15 @@ fn nfs(
     let cost = COPIES * record.len() + answer_size(&arguments);
     let mut claim = None;
     if let Owner::Export(realm) = owner
-        && shared.exports[realm].cached.answers()
         && meaning.op.cacheable()
+        && shared.exports[realm].cached.mode().answers()
+        && let export = &shared.exports[realm]
+        && let time = export.pool.time(now)
+        && export.cached.answers(time)
     {
-        let export = &shared.exports[realm];
         let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
         let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-        match export.cached.ask(export.pool.time(now), (&arguments, call.args), (meaning.place, &who), waits, out) {
+        match export.cached.ask(time, (&arguments, call.args), (meaning.place, &who), waits, out) {
             Asked::Answered(kind) => {
                 let status = if kind == Kind::Absent { Nfsstat3::NOENT } else { Nfsstat3::OK };
                 tally.answered(procedure, Some(status));

@@ -103,8 +103,8 @@ pub(crate) struct Asker {
 pub(crate) enum Mail {
     /// A new client.
     Client(TcpStream, SocketAddr),
-    /// An answer for a client of this loop, to a call that another loop carried.
-    Answer(Asker, Vec<u8>),
+    /// An answer for a client of this loop, to a call that another loop carried, and what the client holds for it here.
+    Answer(Asker, Vec<u8>, usize),
     /// A client of this loop waits for one answer less.
     Displaced(Asker),
     /// It was found out what calls waited for; or that there is no such object.
@@ -293,7 +293,7 @@ impl Loop {
                         self.count.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                Mail::Answer(asker, answer) => self.answer(asker, &answer),
+                Mail::Answer(asker, answer, cost) => self.answer(asker, &answer, cost),
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { key, stale } => self.sorted(key, stale),
                 Mail::Led { number, found } => self.led(now, number, found),
@@ -547,10 +547,11 @@ impl Loop {
         }
     }
 
-    fn answer(&mut self, asker: Asker, answer: &[u8]) {
+    fn answer(&mut self, asker: Asker, answer: &[u8], cost: usize) {
+        self.purse.earn(cost);
         let Some(slot) = self.slot_of(asker) else { return };
         let client = &mut self.clients[slot];
-        client.answered(0);
+        client.answered(cost);
         client.connection.output(&mut self.buffers).extend_from_slice(answer);
         self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
@@ -642,7 +643,7 @@ impl Loop {
 fn find(desk: &Desk, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
     let client = origin.client.ip().to_canonical();
     if desk.give(Job::Find { below, client, xid, asker: origin.asker }).is_err() {
-        home.send(Mail::Answer(origin.asker, Below::too_many(xid)));
+        home.send(Mail::Answer(origin.asker, Below::too_many(xid), 0));
     }
 }
 

@@ -87,7 +87,7 @@ impl Relay<'_> {
             Some(ours) => self.results(waits, ours),
             None => {
                 let asker = self.newest(&waits, results);
-                self.give(asker, waits.cost, &record::head(reply.len(), waits.xid), &reply[4..]);
+                self.give(asker, &waits, record::head(reply.len(), waits.xid), &reply[4..]);
             }
         }
     }
@@ -119,7 +119,7 @@ impl Relay<'_> {
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
         if let Some((head, body)) = whole.split_first_chunk() {
-            self.give(asker, waits.cost, head, body);
+            self.give(asker, &waits, *head, body);
         }
     }
 
@@ -218,10 +218,16 @@ impl Relay<'_> {
         }
     }
 
-    fn give(&mut self, asker: Asker, cost: usize, head: &[u8; 8], body: &[u8]) {
-        self.purse.earn(cost);
+    fn give(&mut self, asker: Asker, waits: &Waits, head: [u8; 8], body: &[u8]) {
+        // What it holds is given back where it was taken: another loop's client may wait with a call of ours.
+        let cost = waits.cost;
+        let ours = waits.asker.event_loop as usize == self.number;
+        if ours {
+            self.purse.earn(cost);
+        }
         if asker.event_loop as usize != self.number {
-            self.others[asker.event_loop as usize].send(Mail::Answer(asker, [&head[..], body].concat()));
+            let theirs = if ours { 0 } else { cost };
+            self.others[asker.event_loop as usize].send(Mail::Answer(asker, [&head[..], body].concat(), theirs));
             return;
         }
         let Some(client) = self.clients.get_mut(asker.slot as usize).filter(|client| client.origin.asker == asker)
@@ -229,7 +235,7 @@ impl Relay<'_> {
             return;
         };
         client.answered(cost);
-        client.connection.put(self.buffers, head, body);
+        client.connection.put(self.buffers, &head, body);
         self.shared.tallies[self.number].moved(Bytes::ToClients, head.len() + body.len());
         if self.touched.last() != Some(&(asker.slot as usize)) {
             self.touched.push(asker.slot as usize);

@@ -8,12 +8,14 @@ use crate::config::{self, Caching, Change, Config, Export, Level, Writers};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
 use crate::keeper;
+use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
+use crate::sampling;
 use crate::state::State;
 use midas_core::cache::{CleanStart, Rules, Settings};
 use midas_nfs::portmap::Mapping;
@@ -38,34 +40,50 @@ pub struct Proxy {
     admin: Option<Admin>,
     /// As far as it is in force.
     config: Config,
+    life: Life,
 }
 
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::load(&config.state().file), Some(config.admin()))
+        let life = Life::begin(&config.state().file);
+        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL)
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None)
+        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL)
     }
 
-    fn launch(config: &Config, state: State, admin: Option<&config::Admin>) -> io::Result<Self> {
+    /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
+    #[doc(hidden)]
+    pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
+        Self::launch(config, State::nowhere(), None, Life::alone(), rules)
+    }
+
+    fn launch(
+        config: &Config,
+        state: State,
+        admin: Option<&config::Admin>,
+        (life, start): (Life, CleanStart),
+        rules: Rules,
+    ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
-        let (pools, exports) = realms(config, &state);
+        let (pools, exports) = realms(config, &state, (start, rules));
         let shared =
             Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
-        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config };
+        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
         proxy.start_loops(proxy.config.threads())?;
         proxy.threads.extend(keeper::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
+        let shared = Arc::clone(&proxy.shared);
+        proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
     }
@@ -124,6 +142,13 @@ impl Proxy {
     /// Whether every event loop has gone round since this was last asked; asked at most every second.
     pub fn alive(&self) -> bool {
         self.mailboxes.iter().all(|mailbox| mailbox.alive.swap(false, Ordering::Relaxed))
+    }
+
+    /// Whether no call of this daemon can run at a server any more.
+    fn quiet(&self) -> bool {
+        let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
+        let known = |export: &Realm| export.cached.stats().iter().all(|part| part.marked == 0);
+        self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
 
     fn clients(&self) -> usize {
@@ -203,11 +228,14 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+        if self.quiet() {
+            self.life.end();
+        }
     }
 }
 
 /// The pools, and the exports that they serve.
-fn realms(config: &Config, state: &State) -> (Vec<Arc<Pool>>, Vec<Realm>) {
+fn realms(config: &Config, state: &State, (start, rules): (CleanStart, Rules)) -> (Vec<Arc<Pool>>, Vec<Realm>) {
     let (clock, mut first_link) = (Clock::new(), 0);
     let mut pools = Vec::new();
     for pool in config.pools() {
@@ -216,7 +244,7 @@ fn realms(config: &Config, state: &State) -> (Vec<Arc<Pool>>, Vec<Realm>) {
         pools.push(pool);
     }
     let export = |(number, export): (usize, &Export)| {
-        let told = told(config, export, CleanStart::Yes);
+        let told = Told { rules, ..told(config, export, start) };
         Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();

@@ -1,6 +1,7 @@
 //! `midas bench`: the load generator, and the responder that it is calibrated with.
 
 mod ceiling;
+mod coherence;
 mod job;
 mod options;
 mod show;
@@ -32,6 +33,7 @@ pub(crate) struct Bench {
 enum Sub {
     /// Answer every call from memory: what the network and our own parts can do at most
     Ceiling(ceiling::Ceiling),
+    Coherence(coherence::Options),
     /// Start a parallel job: every client looks for every library along the search path; how long until all have found all
     JobStart(job::JobStart),
 }
@@ -40,6 +42,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Some(Sub::Ceiling(ceiling)) => ceiling.run(),
+            Some(Sub::Coherence(options)) => options.run(),
             Some(Sub::JobStart(job)) => job.run(),
             None => bench(&self.options),
         }
@@ -94,7 +97,10 @@ Examples:
     midas bench --pin 0 --targets ceiling=127.0.0.1:20050/,mine=127.0.0.1:20049/export \\
       --op getattr,lookup,create --depth 1,32,400 --slices 7 --json
 
-  Every call in a file, for a checker:
+  Every call in a file, to look at:
     midas bench 10.0.0.5:2049/export --workload spotify --rate 1000 --history calls.jsonl
+
+  Not how fast, but what is seen: 16 clients change a few hot names, and a checker looks for what nobody may see:
+    midas bench coherence 10.0.0.5:2049/export --history calls && midas history check calls
 
 The JSON (--json) and the history are described field by field in docs/bench.md.";

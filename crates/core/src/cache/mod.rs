@@ -52,7 +52,7 @@ use mark::{Marked, Marks};
 use pressure::Pressure;
 use sample::Sampler;
 use stats::Counts;
-use store::{Kept, Store};
+use store::{Dropped, Kept, Store};
 use ttl::Classes;
 
 /// The cache of one shard. `K` names what is read, `V` is what is answered.
@@ -286,13 +286,13 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
 
     /// A mutation of `key` is about to leave: what it guards is dropped and nothing of it is filled until it ended (R5, R13).
     pub fn mark(&mut self, now: Time, key: K) -> Mark<K> {
-        let class = if self.rules.has(Rule::DropBeforeSend) {
+        let Dropped { class, served } = if self.rules.has(Rule::DropBeforeSend) {
             self.store.forget_guarded(&key)
         } else {
-            self.store.peek(&key).map(|slot| slot.class)
+            Dropped { class: self.store.peek(&key).map(|slot| slot.class), served: true }
         };
         self.note_write(now, class);
-        self.pressure.note(now, key);
+        self.pressure.note(now, key, served);
         let change = self.clock.tick();
         self.changes.note(&key, change);
         self.marks.begin(key, Left { at: now, changes: change })
@@ -329,7 +329,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
 
     /// What is known of `key`, and what it guards, is no longer true.
     pub fn invalidate(&mut self, now: Time, key: K) {
-        if let Some(class) = self.store.forget_guarded(&key) {
+        if let Some(class) = self.store.forget_guarded(&key).class {
             self.classes.invalidated(now, class);
         }
         self.changes.note(&key, self.clock.tick());

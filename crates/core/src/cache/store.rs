@@ -40,6 +40,8 @@ pub(super) struct Slot<K, V> {
     pub(super) value: Option<V>,
     pub(super) horizon: Horizon,
     reads: u8,
+    /// Whether anyone was given the value since it came.
+    served: bool,
     pub(super) class: Class,
     pub(super) history: History,
     cost: usize,
@@ -47,6 +49,15 @@ pub(super) struct Slot<K, V> {
     /// The neighbours among those of its guard.
     next: u32,
     before: u32,
+}
+
+/// What was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// The class of the key, if it is remembered.
+    pub(super) class: Option<Class>,
+    /// Whether a value went that someone was given.
+    pub(super) served: bool,
 }
 
 /// A value that may be served inside its horizon.
@@ -77,6 +88,9 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
     pub(super) fn read(&mut self, hash: u64, key: &K) -> Option<&mut Slot<K, V>> {
         let at = self.find(hash, key)?;
         let slot = &mut self.slots[at];
+        if !slot.served {
+            slot.served = true;
+        }
         // Not written once it is at its most: a line that many cores read stays clean.
         if slot.reads < READS_MAX {
             slot.reads += 1;
@@ -109,31 +123,33 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         let slot = &mut self.slots[at];
         (slot.history, slot.class) = (history, class);
         if let Some(Kept { value, horizon, cost }) = kept {
-            (slot.value, slot.horizon, slot.cost) = (Some(value), horizon, cost);
+            (slot.value, slot.horizon, slot.cost, slot.served) = (Some(value), horizon, cost, false);
             self.bytes += cost;
         }
     }
 
     /// Drops the value of a key, if there is one, and keeps what was learned.
-    pub(super) fn forget(&mut self, key: &K) -> Option<Class> {
-        let at = self.find(Fixed::of(key), key)?;
-        self.release(at);
-        Some(self.slots[at].class)
+    pub(super) fn forget(&mut self, key: &K) -> Dropped {
+        let Some(at) = self.find(Fixed::of(key), key) else { return Dropped { class: None, served: false } };
+        let served = self.release(at);
+        Dropped { class: Some(self.slots[at].class), served }
     }
 
-    /// Drops the values of a key and of all that it guards; the key's class, if there is such.
-    pub(super) fn forget_guarded(&mut self, guard: &K) -> Option<Class> {
+    /// Drops the values of a key and of all that it guards.
+    pub(super) fn forget_guarded(&mut self, guard: &K) -> Dropped {
+        let mut served = false;
         if let Some(&first) = self.guarded.get(guard) {
             let mut at = first;
             loop {
-                self.release(at as usize);
+                served |= self.release(at as usize);
                 at = self.slots[at as usize].next;
                 if at == first {
                     break;
                 }
             }
         }
-        self.forget(guard)
+        let own = self.forget(guard);
+        Dropped { served: served || own.served, ..own }
     }
 
     /// Drops everything but the room.
@@ -174,11 +190,14 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.index.find(hash, |&at| self.slots[at as usize].key == *key).map(|&at| at as usize)
     }
 
-    fn release(&mut self, at: usize) {
+    /// Drops a slot's value; whether there was one that was of use.
+    fn release(&mut self, at: usize) -> bool {
         let slot = &mut self.slots[at];
-        if slot.value.take().is_some() {
+        let dropped = slot.value.take().is_some();
+        if dropped {
             self.bytes -= slot.cost;
         }
+        dropped && slot.served
     }
 
     fn insert(&mut self, hash: u64, Entry { key, guard, class }: Entry<K>, history: History) -> usize {
@@ -188,7 +207,8 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.evict_while(|store| store.len() > target);
         let horizon = Horizon::after(Time::ZERO, Span::ZERO);
         let (next, before) = (NONE, NONE);
-        let slot = Slot { key, value: None, horizon, reads: 0, class, history, cost: 0, guard, next, before };
+        let slot =
+            Slot { key, value: None, horizon, reads: 0, served: false, class, history, cost: 0, guard, next, before };
         let at = self.place(slot);
         self.link(at as usize, guard);
         let queue = if self.ghost.knows(hash) { &mut self.main } else { &mut self.small };
@@ -384,7 +404,7 @@ mod tests {
         for step in 0..20_000 {
             let key = rng.below(300) as u64;
             match rng.below(10) {
-                0 if step % 2 == 0 => drop(store.forget(&key)),
+                0 if step % 2 == 0 => drop(store.forget(&key).class),
                 0 => {
                     store.forget_guarded(&guard_of(key));
                     let values = |key: u64| store.peek(&key).is_some_and(|slot| slot.value.is_some());

@@ -28,9 +28,9 @@ impl Cached {
     ) -> Option<Kind> {
         match call {
             Call::Getattr { object } => {
+                let attributes = self.part(place).attributes(now, place, *object)?;
                 put::u32(out, Nfsstat3::OK.0);
-                let mut part = self.part(place);
-                out.extend_from_slice(part.get(now, place, Kind::Attributes, &[object.bytes()])?);
+                out.extend_from_slice(&attributes);
                 Some(Kind::Attributes)
             }
             Call::Lookup { what } => self.lookup(now, place, what, who, out),
@@ -175,7 +175,9 @@ impl Part {
     }
 
     pub(super) fn attributes(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<Raw> {
-        self.get(now, key, Kind::Attributes, &[object.bytes()])?.try_into().ok()
+        let raw: Raw = self.get(now, key, Kind::Attributes, &[object.bytes()])?.try_into().ok()?;
+        self.sample(now, key, (Kind::Attributes, object.bytes()), None, &raw);
+        Some(raw)
     }
 
     /// Where a name leads that this user may look up: to a handle of this length, or nowhere, with length 0.
@@ -209,8 +211,11 @@ impl Part {
         if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {
             return None;
         }
-        handle.get_mut(..found.len())?.copy_from_slice(found);
-        Some(found.len())
+        let length = found.len();
+        handle.get_mut(..length)?.copy_from_slice(found);
+        let kind = if length == 0 { Kind::Absent } else { Kind::Name };
+        self.sample(now, dir, (kind, what.dir.bytes()), Some(what.name), &handle[..length]);
+        Some(length)
     }
 }
 

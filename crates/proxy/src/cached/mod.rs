@@ -5,6 +5,7 @@
 //! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
 
 mod answer;
+mod check;
 mod label;
 mod learn;
 mod share;
@@ -12,17 +13,20 @@ mod share;
 mod tests;
 mod touch;
 
+pub(crate) use check::{Heard, Sample};
 pub(crate) use label::{Kind, Who};
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
 
 use crate::pool::lock;
 use crate::relay::Waits;
-use midas_core::cache::{Cache, CleanStart, Clock, FlightId, Impossible, Mode, Params, Rule, Rules, Settings, Stats};
+use midas_core::cache::{
+    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Mode, Params, Rule, Rules, Settings, Stats,
+};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is kept of an export's answers.
@@ -36,6 +40,15 @@ pub(crate) struct Cached {
     parts: Box<[Mutex<Part>]>,
     /// No missing name is believed missing for longer.
     absent_max: Span,
+    loose: Loose,
+}
+
+/// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
+#[derive(Debug, Default)]
+struct Loose {
+    running: AtomicU32,
+    /// Until then one whose end is unknown may still run, in nanoseconds.
+    until: AtomicU64,
 }
 
 /// One part of the key space.
@@ -43,6 +56,8 @@ pub(crate) struct Part {
     cache: Cache<Key, Box<[u8]>>,
     /// Calls under way that others wait with.
     joined: HashMap<FlightId, Joined>,
+    /// Hits that are to be checked.
+    samples: Vec<Sample>,
 }
 
 /// A read under way, and who waits with it.
@@ -73,11 +88,19 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new() })
+            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
-        Ok(Self { mode, watches: told.midas_only, rules: told.rules, clock, parts, absent_max: told.absent_max })
+        Ok(Self {
+            mode,
+            watches: told.midas_only,
+            rules: told.rules,
+            clock,
+            parts,
+            absent_max: told.absent_max,
+            loose: Loose::default(),
+        })
     }
 
     /// The mode in force.
@@ -86,18 +109,30 @@ impl Cached {
     }
 
     /// Whether calls may be answered from here.
-    pub(crate) fn answers(&self) -> bool {
-        self.mode().answers()
+    pub(crate) fn answers(&self, now: Time) -> bool {
+        let mode = self.mode();
+        mode.answers() && (mode == Mode::Ttl || self.loose.none(now))
     }
 
     /// Whether mutations must be marked before they leave.
     pub(crate) fn watches(&self) -> bool {
-        self.watches || self.answers()
+        self.watches || self.mode().answers()
     }
 
     /// Whether a mutation must know what its names lead to.
-    pub(crate) fn finds_targets(&self) -> bool {
-        self.rules.has(Rule::Targets)
+    fn finds_targets(&self) -> bool {
+        matches!(self.mode(), Mode::Lease | Mode::Immutable) && self.rules.has(Rule::Targets)
+    }
+
+    /// A mutation is over of which it was not known what its names led to.
+    fn loose_ended(&self, now: Time, ended: Ended, hold: Span) {
+        if ended == Ended::Unknown {
+            self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
+        }
+        if self.mode().answers() {
+            self.flush();
+        }
+        self.loose.running.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Another mode from now on: when this returns, nothing is answered that was kept before.
@@ -123,6 +158,12 @@ impl Cached {
 
     fn part(&self, place: Key) -> MutexGuard<'_, Part> {
         lock(&self.parts[(place.0 % PARTS as u64) as usize])
+    }
+}
+
+impl Loose {
+    fn none(&self, now: Time) -> bool {
+        self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }
 }
 

@@ -8,15 +8,20 @@ use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, value};
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
-use midas_core::cache::{Ended, Facts, Mark};
+use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, FileHandle, Procedure, Reply};
+use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
 #[derive(Debug, Default)]
 #[must_use = "what is marked is never cached again"]
-pub(crate) struct Touched(Vec<Touch>);
+pub(crate) struct Touched {
+    marks: Vec<Touch>,
+    /// Whether it is not known what its names lead to.
+    loose: bool,
+}
 
 #[derive(Debug)]
 struct Touch {
@@ -80,7 +85,7 @@ impl Cached {
                     let (dir, name) = (what.dir.bytes().into(), what.name.into());
                     unfound.push(Unfound { dir, name, moves: target == Target::Moved });
                 }
-                (_, Found::Unknown) => {}
+                (_, Found::Unknown) => self.let_loose(&mut touched),
             }
         }
         for (object, role) in objects(call) {
@@ -101,7 +106,7 @@ impl Cached {
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
     pub(crate) fn ended(&self, now: Time, touched: Touched, ended: Ended, reply: Option<(Procedure, &[u8])>) {
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
-        for Touch { place, mark, tells } in touched.0 {
+        for Touch { place, mark, tells } in touched.marks {
             let mut part = self.part(place);
             let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
             match (ended, told) {
@@ -112,6 +117,17 @@ impl Cached {
                 }
                 _ => part.cache.end(now, mark, ended),
             }
+        }
+        if touched.loose {
+            let hold = self.part(Key(0)).cache.hold_max();
+            self.loose_ended(now, ended, hold);
+        }
+    }
+
+    fn let_loose(&self, touched: &mut Touched) {
+        if !touched.loose && self.rules.has(Rule::Targets) {
+            touched.loose = true;
+            self.loose.running.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -170,7 +186,7 @@ impl Cached {
 
 impl Touched {
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
-        self.0.push(Touch { place, mark, tells });
+        self.marks.push(Touch { place, mark, tells });
     }
 }
 

@@ -1,0 +1,210 @@
+//! `midas bench coherence`: clients that read and change a few hot names and files, and write down all that they saw.
+//!
+//! What is measured is not speed but what is seen: every change leaves a version that no other one leaves, so that
+//! `midas-history` can tell from a read which change it saw. One thread and one connection a client, one call at a time: that is what a
+//! client's real-time order is made of, and it needs no event loop.
+
+mod actor;
+mod plan;
+
+use crate::action::Action;
+use crate::clock::{Clock, span};
+use crate::config::{Config, Load, Pace};
+use crate::error::RunError;
+use crate::site::{Run, Site};
+use crate::target::Target;
+use crate::tree::{Handle, Shape};
+use crate::wire::Template;
+use actor::{Actor, identity};
+use midas_core::rng::mix;
+use midas_history::{Kind, Name, Place, Record, Writer, status};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A run, decided before anything is sent.
+#[derive(Clone, Debug)]
+pub struct Coherence {
+    /// Servers or proxies of one namespace; clients are spread over them in turn.
+    pub targets: Vec<Target>,
+    /// Clients, each with a connection of its own.
+    pub clients: u32,
+    /// Ends after so many calls of all clients ..
+    pub calls: u64,
+    /// .. or after this time, whichever is first.
+    pub duration: Duration,
+    /// Directories.
+    pub directories: u32,
+    /// In each: files that stay and whose attributes change.
+    pub files: u32,
+    /// In each: names of files that all clients make, remove and rename.
+    pub names: u32,
+    /// Share of calls that change something.
+    pub changes: f64,
+    /// Who changes; rights are asked for by the next user.
+    pub uid: u32,
+    /// The group of both.
+    pub gid: u32,
+    /// After so long without an answer nobody knows whether a call was executed, and its connection is given up.
+    pub timeout: Duration,
+    /// One seed is one sequence of calls for each client, as far as the answers are the same.
+    pub seed: u64,
+    /// Leave the run's directory behind.
+    pub keep: bool,
+    /// Where every call is written to.
+    pub history: PathBuf,
+}
+
+/// What a run was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Calls in the history.
+    pub calls: u64,
+    /// Calls that nobody answered.
+    pub silent: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Coherence {
+    /// Usual numbers: 16 clients on 2 directories with 4 files and 4 contested names each.
+    pub fn new(targets: Vec<Target>, history: PathBuf) -> Self {
+        Self {
+            targets,
+            clients: 16,
+            calls: u64::MAX,
+            duration: Duration::from_secs(10),
+            directories: 2,
+            files: 4,
+            names: 4,
+            changes: 0.3,
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+            timeout: Duration::from_secs(10),
+            seed: 1,
+            keep: false,
+            history,
+        }
+    }
+
+    /// What is wrong with it, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        let least = |what: &str, value: u32| match value {
+            0 => Err(format!("{what} must be at least 1")),
+            _ => Ok(()),
+        };
+        least("--clients", self.clients)?;
+        least("--directories", self.directories)?;
+        least("--files", self.files)?;
+        least("--names", self.names)?;
+        if self.clients > CLIENTS {
+            return Err(format!("--clients must be at most {CLIENTS}: each is a thread and a connection"));
+        }
+        match (0.0..=1.0).contains(&self.changes) {
+            true => Ok(()),
+            false => Err(format!("--changes is a share from 0 to 1, got {}", self.changes)),
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    config: &'a Coherence,
+    directories: Vec<Handle>,
+    /// Directory by directory.
+    files: Vec<Handle>,
+    clock: Clock,
+    /// The next version.
+    versions: AtomicU64,
+    /// Calls that are left.
+    left: AtomicU64,
+    silent: AtomicU64,
+    until: u64,
+    stop: &'a AtomicBool,
+}
+
+/// Runs it; `stop` ends it early, with everything removed. `watch` is told what is done, how much, of how much (0: nobody knows).
+pub fn run(config: &Coherence, stop: &AtomicBool, watch: &mut dyn FnMut(&str, usize, usize)) -> Result<Done, RunError> {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let id = format!("{:010x}", mix(started.as_nanos() as u64 ^ u64::from(std::process::id()) << 40) & 0xff_ffff_ffff);
+    let shared = Run {
+        template: Template::new(&format!("midas-bench-{id}"), config.gid),
+        id,
+        stamps: AtomicU32::new(0),
+        uid: config.uid,
+        gid: config.gid,
+        patience: config.timeout,
+    };
+    let writer = Writer::create(&config.history).map_err(|error| RunError::File(config.history.clone(), error))?;
+    let first = &config.targets[0];
+    let mut names = Config::new(first.clone(), Load::Op(Action::Getattr), Pace::Closed { depth: 1 });
+    names.shape = Shape { directories: config.directories, files: config.files };
+    let site = Site::open(first, &shared, &names, stop, watch)?;
+    let result = calls(config, &site, stop, &writer, watch);
+    let removed = match config.keep {
+        true => Ok(()),
+        false => site.remove(watch).map_err(|what| RunError::target(&first.name, format!("clean-up: {what}"))),
+    };
+    let (silent, took) = result?;
+    removed?;
+    let calls = writer.close().map_err(|error| RunError::File(config.history.clone(), error))?;
+    Ok(Done { calls, silent, took })
+}
+
+fn calls(
+    config: &Coherence,
+    site: &Site<'_>,
+    stop: &AtomicBool,
+    writer: &Writer,
+    watch: &mut dyn FnMut(&str, usize, usize),
+) -> Result<(u64, Duration), RunError> {
+    let clock = Clock::new();
+    let start = clock.now();
+    let world = World {
+        config,
+        directories: site.tree.directories.clone(),
+        files: site.tree.files.clone(),
+        clock,
+        versions: AtomicU64::new(1),
+        left: AtomicU64::new(config.calls),
+        silent: AtomicU64::new(0),
+        until: start.saturating_add(span(config.duration)),
+        stop,
+    };
+    let addresses =
+        config.targets.iter().map(|target| target.nfs().map_err(|what| RunError::target(&target.name, what)));
+    let addresses = addresses.collect::<Result<Vec<SocketAddr>, RunError>>()?;
+    write_beginning(&world, writer);
+    std::thread::scope(|scope| {
+        let actor = |number: u32| Actor::new(&world, number, &addresses, writer.scribe());
+        let threads: Vec<_> = (0..config.clients).map(|number| scope.spawn(move || actor(number).run())).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let done = config.calls - world.left.load(Ordering::Relaxed);
+            watch("calls", done as usize, if config.calls == u64::MAX { 0 } else { config.calls as usize });
+            std::thread::sleep(TELL);
+        }
+    });
+    match stop.load(Ordering::Relaxed) {
+        true => Err(RunError::Interrupted),
+        false => Ok((world.silent.into_inner(), Duration::from_nanos(clock.now() - start))),
+    }
+}
+
+/// What is there before the first call is in the history as the calls that made it.
+fn write_beginning(world: &World<'_>, writer: &Writer) {
+    let (mut scribe, now) = (writer.scribe(), world.clock.now());
+    for (number, handle) in world.files.iter().enumerate() {
+        let (dir, file) = (number as u32 / world.config.files, number as u32 % world.config.files);
+        let mut record = Record::new(Kind::CreateNew);
+        record.at = Some(Place { dir, name: Some(Name { letter: Name::STAYS, number: file }) });
+        (record.start, record.end, record.status, record.found) = (now, now, status::OK, identity(handle.bytes()));
+        scribe.add(&record);
+    }
+}
+
+/// A thread each.
+const CLIENTS: u32 = 1024;
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(20);

@@ -1,0 +1,145 @@
+//! What clients see of each other's changes, at real servers: a server that is right is never flagged, heads that keep
+//! attributes for a minute are, and the command says so in its exit code.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use midas_bench::Target;
+use midas_bench::coherence::{Coherence, run};
+use midas_core::cache::{Rule, Rules, broken};
+use midas_history::{Mode, Report, check};
+use midas_lab::{Ganesha, PATIENCE, Part, Scratch, require};
+use midas_nfsd::{Config, Limits, Namespace, Nfsd, ServiceTimes};
+use midas_proxy::Proxy;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const CALLS: u64 = 20_000;
+/// Far more than it takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Clients on these targets; what they saw.
+fn report(targets: Vec<Target>, history: PathBuf) -> Report {
+    let config = Coherence { calls: CALLS, duration: LIMIT, ..Coherence::new(targets, history) };
+    let done = run(&config, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
+    let report = check(&[config.history], Mode::Linearizable, &mut |_, _| {}).unwrap();
+    assert_eq!(report.calls, done.calls);
+    assert!(report.calls > CALLS / 10 && report.concurrency > 1, "{report:#?}");
+    report
+}
+
+/// Every kind of call was made, and answered.
+fn assert_whole(report: &Report) {
+    assert_eq!(report.kinds.len(), midas_history::Kind::ALL.len(), "{:?}", report.kinds);
+    assert_eq!((report.undecided, report.unknown), (0, 0), "{report:#?}");
+}
+
+fn head(ganesha: &Ganesha, head: usize) -> Target {
+    let head = &ganesha.heads()[head];
+    Target::parse(&format!("{}:{}{}?mount={}", head.address, head.nfs_port, head.path, head.mount_port)).unwrap()
+}
+
+#[test]
+fn embedded_servers_over_one_namespace_are_linearizable_and_the_command_says_so() {
+    let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 3];
+    let config = Config { listen, ..Config::default() };
+    let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
+    let scratch = Scratch::new();
+    let history = scratch.path().join("calls");
+    let targets = nfsd.addresses().iter().map(|address| Target::parse(&format!("{address}/")).unwrap()).collect();
+    let report = report(targets, history.clone());
+    assert_whole(&report);
+    assert_eq!(report.violations, 0, "{:#?}", report.shown);
+
+    let (ok, text) = said(&midas(&[history.to_str().unwrap()]));
+    assert!(ok == Some(0) && text.contains("no violation"), "{text}");
+    // Half of the calls is not all: the other clients' changes are missing.
+    let bytes = std::fs::read(&history).unwrap();
+    std::fs::write(&history, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, text) = said(&midas(&[history.to_str().unwrap(), "--json"]));
+    assert!(code == Some(2) && text.contains("cut off"), "{text}");
+    assert_eq!(midas(&["--mode", "ttl", "x"]).status.code(), Some(2));
+}
+
+fn midas(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_midas")).args(["history", "check"]).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn heads_that_keep_attributes_are_caught() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let (ganesha, scratch) = (Ganesha::start(3, 60), Scratch::new());
+    let history = scratch.path().join("calls");
+    let report = report((0..3).map(|number| head(&ganesha, number)).collect(), history.clone());
+    assert!(report.violations > report.calls / 100, "{report:#?}");
+    let (code, text) = said(&midas(&[history.to_str().unwrap()]));
+    assert!(code == Some(1) && text.contains("no order of the calls allows that"), "{text}");
+    assert!(text.contains("... and ") && text.lines().count() < 200, "at most twenty are told: {text}");
+}
+
+/// A proxy in lease mode over these servers, with a cache that keeps these rules.
+fn leased(servers: &[String], mount_port: Option<u16>, source: &str, rules: Rules) -> Proxy {
+    let mount_port = mount_port.map_or(String::new(), |port| format!("mount_port = {port}\n"));
+    let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
+    let text = format!(
+        "threads = 2\n[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
+         [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"0s\"\n\
+         [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
+         access = \"rw\"\nsquash = \"none\"\ninsecure = true\nmode = \"lease\"\nwriters = \"midas-only\"\n",
+        servers.join(", ")
+    );
+    let config = midas_proxy::config::Config::parse(&text).unwrap();
+    let proxy = Proxy::start_broken(&config, rules).unwrap();
+    assert!(proxy.ready(PATIENCE));
+    proxy
+}
+
+/// The proxy's own address, for as many clients as there are to be.
+fn through(proxy: &Proxy) -> Target {
+    Target::parse(&format!("{}/scratch?mount={}", proxy.nfs()[0], proxy.mount()[0].port())).unwrap()
+}
+
+#[test]
+fn a_leased_cache_over_ganesha_heads_is_linearizable() {
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let (ganesha, scratch) = (Ganesha::start_coherent(3), Scratch::new());
+    let heads = ganesha.heads();
+    let servers: Vec<String> = heads.iter().map(|head| format!("{}:{}", head.address, head.nfs_port)).collect();
+    let proxy = leased(&servers, Some(heads[0].mount_port), &heads[0].path, Rules::ALL);
+    let report = report(vec![through(&proxy)], scratch.path().join("calls"));
+    let forwarded: u32 = proxy.dispatched().iter().sum();
+    println!("{} calls, {forwarded} forwarded: {report:#?}", report.calls);
+    assert_eq!((report.violations, report.undecided), (0, 0), "{:#?}", report.shown);
+    assert!(u64::from(forwarded) < report.calls, "some were answered from the cache");
+}
+
+#[test]
+fn a_leased_cache_is_linearizable_and_without_any_one_rule_it_is_not() {
+    let broken = |rule| (Some(rule), broken::without(rule, "stale answers must be found"));
+    let rules = [Rule::DropBeforeSend, Rule::Epoch, Rule::Pending, Rule::Targets].map(broken);
+    for (rule, rules) in [(None, Rules::ALL)].into_iter().chain(rules) {
+        // Calls that take a while, each another one, so that they overtake each other.
+        let service = ServiceTimes::parse("exp:300us", 1).unwrap();
+        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 3];
+        let config = Config { listen, service, workers: NonZeroUsize::new(8).unwrap(), ..Config::default() };
+        let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
+        let servers: Vec<String> = nfsd.addresses().iter().map(ToString::to_string).collect();
+        let (proxy, scratch) = (leased(&servers, None, "/", rules), Scratch::new());
+        let report = report(vec![through(&proxy)], scratch.path().join("calls"));
+        println!("without {rule:?}: {} violations in {} calls", report.violations, report.calls);
+        assert_eq!(report.violations > 0, rule.is_some(), "without {rule:?}: {:#?}", report.shown);
+    }
+}

@@ -1,0 +1,95 @@
+//! Asks servers whether what was answered from the caches is true, a few hits at a time, beside the event loops. What differs demotes the export
+//! (lease, immutable) or shortens what is kept (ttl): `core` decides.
+
+use crate::cached::{Heard, Sample};
+use crate::clerk::Lines;
+use crate::clock::duration;
+use crate::event::Shared;
+use crate::keeper::pause;
+use crate::log;
+use crate::realm::Realm;
+use midas_core::cache::Next;
+use midas_core::time::Time;
+use midas_net::{Caller, ClientError};
+use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Until the daemon ends.
+pub(crate) fn run(shared: &Shared) {
+    let mut lines = Lines::default();
+    let mut again: VecDeque<(Time, usize, Sample)> = VecDeque::new();
+    while pause(shared, LOOK) {
+        for (number, export) in shared.exports.iter().enumerate() {
+            for sample in export.cached.samples() {
+                if let Next::LookAgain(at) = check(export, &mut lines, &sample, false)
+                    && again.len() < AGAIN_MOST
+                {
+                    again.push_back((at, number, export.cached.suspected(export.pool.time(Instant::now()), sample)));
+                }
+            }
+        }
+        for _ in 0..again.len() {
+            let Some((at, number, sample)) = again.pop_front() else { break };
+            let export = &shared.exports[number];
+            match at <= export.pool.time(Instant::now()) {
+                true => drop(check(export, &mut lines, &sample, true)),
+                false => again.push_back((at, number, sample)),
+            }
+        }
+    }
+}
+
+fn check(export: &Realm, lines: &mut Lines, sample: &Sample, again: bool) -> Next {
+    let next = ask(export, lines, sample, |heard| {
+        export.cached.checked(export.pool.time(Instant::now()), sample, heard, again)
+    });
+    if next == Next::Demote {
+        let what = sample.name.as_ref().map_or_else(String::new, |name| format!(", name {}", name.escape_ascii()));
+        let why = format!("somebody writes past MIDAS: handle {}{what} is not what it was", hex(&sample.handle));
+        if export.demote(&why) {
+            let path = export.rules().path.clone();
+            let help = "nothing is cached until `midas set EXPORT mode=...`";
+            log::error("export demoted to strict", &[("export", &path), ("why", &why), ("help", &help)]);
+        }
+    }
+    next
+}
+
+/// Asks the server that surely knows.
+fn ask(export: &Realm, lines: &mut Lines, sample: &Sample, mut hear: impl FnMut(&Heard<'_>) -> Next) -> Next {
+    let pool = &export.pool;
+    let server = export.knows_names(Instant::now(), sample.place);
+    let (Some(server), Some(object)) = (server, FileHandle::new(&sample.handle)) else { return hear(&Heard::Nothing) };
+    let call = match &sample.name {
+        Some(name) => Call::Lookup { what: DirOp { dir: object, name } },
+        None => Call::Getattr { object },
+    };
+    let (address, patience) = (pool.server(server).address, duration(pool.config.probe_timeout));
+    let mut next = None;
+    let asked = lines.ask(address, &Caller::ROOT, patience, |nfs| {
+        let reply: Result<Reply<'_>, ClientError> = nfs.nfs(&call);
+        next = Some(hear(&match reply {
+            Ok(Reply::Getattr(Ok(attributes))) => Heard::Attributes(attributes),
+            Ok(Reply::Lookup(Ok(ref found))) => Heard::Leads(found.object.bytes()),
+            Ok(Reply::Lookup(Err(ref failed))) if failed.status == Nfsstat3::NOENT => Heard::Leads(&[]),
+            Ok(ref failed) if matches!(failed.status(), Nfsstat3::STALE | Nfsstat3::BADHANDLE) => Heard::Gone,
+            Ok(_) => Heard::Nothing,
+            Err(_) => return Err(crate::clerk::Untold),
+        }));
+        Ok(())
+    });
+    match (asked, next) {
+        (Ok(()), Some(next)) => next,
+        _ => hear(&Heard::Nothing),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// How often it is looked for hits to check.
+const LOOK: Duration = Duration::from_millis(50);
+/// Second looks that wait.
+const AGAIN_MOST: usize = 256;
