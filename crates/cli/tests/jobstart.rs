@@ -1,7 +1,7 @@
 //! A parallel job starts (issue 5): 256 clients, one call in flight each, look for the same libraries along the same search path,
 //! and nine names in ten are not there. Three embedded servers with one worker each take 1 ms a call.
 //!
-//! What is counted at the servers is every call that they executed from before the start of the proxy to its last answer, less
+//! What is counted at the servers is every call that they executed from when the proxy was ready to its last answer, less
 //! those that made the names: LOOKUP, ACCESS and all else but NULL and GETATTR, with which the proxy itself asks every server each
 //! second whether it lives (no client sends one here). What it is held against are the distinct names that the clients look up:
 //! those of the libraries, the twelve directories of the path and the job's own directory.
@@ -27,8 +27,8 @@ fn a_job_start_asks_the_servers_for_every_name_once_and_is_fifteen_times_quicker
     let mut quickest = f64::INFINITY;
     // A machine with other work slows the proxy and not the servers, which only wait: the best of five.
     for _ in 0..5 {
-        let before = calls(&mut nfsd);
         let proxy = proxy(&nfsd);
+        let before = calls(&mut nfsd);
         let at = format!("{}/scratch?mount={}", proxy.nfs[0], proxy.mount[0].port());
         let through = started(&format!("bench job-start {at} --prepare {} --keep {job}", servers[0]));
         let names = through["names"].as_u64().unwrap();
