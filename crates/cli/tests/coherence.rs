@@ -7,11 +7,10 @@ use midas_bench::Target;
 use midas_bench::coherence::{Coherence, run};
 use midas_core::cache::{Rule, Rules, broken};
 use midas_history::{Mode, Report, check};
-use midas_lab::{Ganesha, PATIENCE, Part, Scratch, require};
-use midas_nfsd::{Config, Limits, Namespace, Nfsd, ServiceTimes};
+use midas_lab::{Delay, Ganesha, PATIENCE, Part, Scratch, require};
+use midas_nfsd::{Config, Limits, Namespace, Nfsd};
 use midas_proxy::Proxy;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -25,10 +24,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Clients on these targets; what they saw.
 fn report(targets: Vec<Target>, history: PathBuf) -> Report {
     let config = Coherence { calls: CALLS, duration: LIMIT, ..Coherence::new(targets, history) };
+    reported(config)
+}
+
+fn reported(config: Coherence) -> Report {
     let done = run(&config, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     let report = check(&[config.history], Mode::Linearizable, &mut |_, _| {}).unwrap();
     assert_eq!(report.calls, done.calls);
-    assert!(report.calls > CALLS / 10 && report.concurrency > 1, "{report:#?}");
+    assert!(report.calls > config.calls / 10 && report.concurrency > 1, "{report:#?}");
     report
 }
 
@@ -110,6 +113,17 @@ fn through(proxy: &Proxy) -> Target {
     Target::parse(&format!("{}/scratch?mount={}", proxy.nfs()[0], proxy.mount()[0].port())).unwrap()
 }
 
+/// Objects that are read often enough between two changes to be worth keeping.
+fn mostly_reading(proxy: &Proxy, scratch: &Scratch) -> Coherence {
+    let config = Coherence::new(vec![through(proxy)], scratch.path().join("calls"));
+    Coherence { calls: CALLS, duration: LIMIT, changes: 0.05, ..config }
+}
+
+/// As many as `make soak` wants, or few.
+fn calls() -> u64 {
+    std::env::var("MIDAS_SOAK_CALLS").map_or(CALLS, |calls| calls.parse().expect("a number of calls"))
+}
+
 #[test]
 fn a_leased_cache_over_ganesha_heads_is_linearizable() {
     if !require(Part::Ganesha) {
@@ -119,11 +133,17 @@ fn a_leased_cache_over_ganesha_heads_is_linearizable() {
     let heads = ganesha.heads();
     let servers: Vec<String> = heads.iter().map(|head| format!("{}:{}", head.address, head.nfs_port)).collect();
     let proxy = leased(&servers, Some(heads[0].mount_port), &heads[0].path, Rules::ALL);
-    let report = report(vec![through(&proxy)], scratch.path().join("calls"));
+    let report = reported(Coherence {
+        calls: calls(),
+        duration: LIMIT.max(Duration::from_millis(calls())),
+        ..mostly_reading(&proxy, &scratch)
+    });
     let forwarded: u32 = proxy.dispatched().iter().sum();
     println!("{} calls, {forwarded} forwarded: {report:#?}", report.calls);
-    assert_eq!((report.violations, report.undecided), (0, 0), "{:#?}", report.shown);
-    assert!(u64::from(forwarded) < report.calls, "some were answered from the cache");
+    assert_eq!(report.violations, 0, "{:#?}", report.shown);
+    // A head that pauses lets so many changes overlap that now and then a register is given up and begun anew.
+    assert!(report.undecided * 10_000 <= report.steps, "{report:#?}");
+    assert!(u64::from(forwarded) < report.calls * 3 / 4, "some were answered from the cache");
 }
 
 #[test]
@@ -131,15 +151,26 @@ fn a_leased_cache_is_linearizable_and_without_any_one_rule_it_is_not() {
     let broken = |rule| (Some(rule), broken::without(rule, "stale answers must be found"));
     let rules = [Rule::DropBeforeSend, Rule::Epoch, Rule::Pending, Rule::Targets].map(broken);
     for (rule, rules) in [(None, Rules::ALL)].into_iter().chain(rules) {
-        // Calls that take a while, each another one, so that they overtake each other.
-        let service = ServiceTimes::parse("exp:300us", 1).unwrap();
-        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 3];
-        let config = Config { listen, service, workers: NonZeroUsize::new(8).unwrap(), ..Config::default() };
-        let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
-        let servers: Vec<String> = nfsd.addresses().iter().map(ToString::to_string).collect();
-        let (proxy, scratch) = (leased(&servers, None, "/", rules), Scratch::new());
-        let report = report(vec![through(&proxy)], scratch.path().join("calls"));
-        println!("without {rule:?}: {} violations in {} calls", report.violations, report.calls);
-        assert_eq!(report.violations > 0, rule.is_some(), "without {rule:?}: {:#?}", report.shown);
+        // What one rule protects from is rare without it: further seeds are tried until it is seen.
+        let seeds = if rule.is_some() { 1..=SEEDS_MOST } else { 1..=2 };
+        let found = seeds.into_iter().any(|seed| violations(rules, seed) > 0);
+        assert_eq!(found, rule.is_some(), "without {rule:?}");
     }
 }
+
+/// Violations that clients of a proxy with these rules see, over embedded servers whose answers overtake each other.
+fn violations(rules: Rules, seed: u64) -> u64 {
+    let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 3];
+    let config = Config { listen, ..Config::default() };
+    let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
+    let late = |server: &SocketAddr| Delay::before(*server, Duration::from_millis(3)).unwrap();
+    let wires: Vec<Delay> = nfsd.addresses().iter().map(late).collect();
+    let servers: Vec<String> = wires.iter().map(|wire| wire.address.to_string()).collect();
+    let (proxy, scratch) = (leased(&servers, None, "/", rules), Scratch::new());
+    let report = reported(Coherence { seed, ..mostly_reading(&proxy, &scratch) });
+    println!("{rules:?}, seed {seed}: {} violations in {} calls", report.violations, report.calls);
+    report.violations
+}
+
+/// Seeds within which a broken rule shows.
+const SEEDS_MOST: u64 = 10;

@@ -8,6 +8,7 @@
 
 mod address;
 mod bounded;
+mod delay;
 mod ganesha;
 mod guest;
 pub mod hostile;
@@ -20,6 +21,7 @@ mod wait;
 
 pub use address::{free_port, loopback};
 pub use bounded::bounded;
+pub use delay::Delay;
 pub use ganesha::Ganesha;
 pub use guest::{Guest, Transcript};
 pub use made::{create, mkdir};
