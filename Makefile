@@ -83,19 +83,21 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: build ## Time a decision, a lookup, the simulator, the wire and the proxy, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator, the wire, the proxy and its cache, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
 	@scripts/bench-wire
 	@scripts/bench-proxy
+	@scripts/bench-cache
 
 .PHONY: fuzz
 fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
 	@scripts/fuzz
 
 .PHONY: soak
-soak: build ## Run long simulations (every workload and policy, 32 seeds), the wire's properties on 20 times the values, and 10 million calls through a leased cache under the checker
+soak: build ## Run long simulations (every workload and policy, 32 seeds), the wire's properties on 20 times the values, the cache at full size, and 10 million calls through it under the checker
 	PROPTEST_CASES=20000 cargo test --release -p midas-nfs --test property --test differential
+	MIDAS_SOAK=1 cargo test --release -p midas-cli --test jobstart --test memory
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 	MIDAS_SOAK_CALLS=10000000 cargo test --release -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha

@@ -4,7 +4,7 @@ use midas_core::op::Op;
 use midas_nfs::nfs3::{Nfsstat3, Procedure};
 
 macro_rules! actions {
-    ($($(#[$doc:meta])* $name:ident $text:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident $text:literal $procedure:ident,)*) => {
         /// A procedure that the generator calls.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
@@ -25,7 +25,7 @@ macro_rules! actions {
             /// Its procedure.
             pub const fn procedure(self) -> Procedure {
                 match self {
-                    $(Self::$name => Procedure::$name,)*
+                    $(Self::$name => Procedure::$procedure,)*
                 }
             }
         }
@@ -34,39 +34,43 @@ macro_rules! actions {
 
 actions! {
     /// Attributes of a file.
-    Getattr "getattr",
+    Getattr "getattr" Getattr,
     /// A name that exists.
-    Lookup "lookup",
+    Lookup "lookup" Lookup,
+    /// A name that is not there, one of as many as there are files.
+    Missing "missing" Lookup,
+    /// A name that is not there and that nobody asked for before.
+    Scan "scan" Lookup,
     /// What the user may do with a file.
-    Access "access",
+    Access "access" Access,
     /// The target of a symbolic link.
-    Readlink "readlink",
+    Readlink "readlink" Readlink,
     /// The first page of a directory.
-    Readdir "readdir",
+    Readdir "readdir" Readdir,
     /// The first page of a directory, with attributes.
-    Readdirplus "readdirplus",
+    Readdirplus "readdirplus" Readdirplus,
     /// A new file.
-    Create "create",
+    Create "create" Create,
     /// A file goes away.
-    Remove "remove",
+    Remove "remove" Remove,
     /// A new directory.
-    Mkdir "mkdir",
+    Mkdir "mkdir" Mkdir,
     /// A file gets another name in its directory.
-    Rename "rename",
+    Rename "rename" Rename,
     /// A file's modification time becomes now.
-    Setattr "setattr",
+    Setattr "setattr" Setattr,
     /// The beginning of a file.
-    Read "read",
+    Read "read" Read,
     /// A new beginning of a file, not durable.
-    Write "write",
+    Write "write" Write,
     /// Nothing.
-    Null "null",
+    Null "null" Null,
     /// A second name.
-    Link "link",
+    Link "link" Link,
     /// How full the file system is.
-    Fsstat "fsstat",
+    Fsstat "fsstat" Fsstat,
     /// What was written becomes durable.
-    Commit "commit",
+    Commit "commit" Commit,
 }
 
 impl Action {
@@ -103,10 +107,15 @@ impl Action {
         [Self::Create, Self::Mkdir, Self::Link, Self::Remove, Self::Rename].contains(&self)
     }
 
+    /// Whether it asks for what is not there.
+    pub(crate) fn seeks_nothing(self) -> bool {
+        matches!(self, Self::Missing | Self::Scan)
+    }
+
     /// Whether a workload meets this status by its own doing: it does not track the names that it removes and renames.
     pub(crate) fn naturally(self, status: Nfsstat3) -> bool {
         match self {
-            Self::Lookup | Self::Remove | Self::Rename => status == Nfsstat3::NOENT,
+            Self::Lookup | Self::Missing | Self::Scan | Self::Remove | Self::Rename => status == Nfsstat3::NOENT,
             Self::Link => [Nfsstat3::EXIST, Nfsstat3::NOENT, Nfsstat3::STALE].contains(&status),
             Self::Mkdir => status == Nfsstat3::EXIST,
             Self::Getattr | Self::Access | Self::Readlink | Self::Setattr | Self::Read | Self::Write | Self::Commit => {
@@ -125,7 +134,8 @@ mod tests {
     fn every_name_is_understood_and_no_other() {
         for action in Action::ALL {
             assert_eq!(Action::parse(action.name()), Ok(*action));
-            assert_eq!(action.procedure().name().to_lowercase(), action.name());
+            let procedure = if action.seeks_nothing() { "lookup" } else { action.name() };
+            assert_eq!(action.procedure().name().to_lowercase(), procedure);
         }
         let error = Action::parse("stat").unwrap_err();
         assert!(error.contains("unknown operation 'stat'; possible: getattr, lookup"), "{error}");

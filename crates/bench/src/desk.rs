@@ -196,7 +196,9 @@ impl Desk<'_> {
 
     fn error(&mut self, job: &Job, kind: Kind, counted: bool) {
         let expected = match kind {
-            Kind::Status(status) => self.source.is_workload() && job.action.naturally(status),
+            Kind::Status(status) => {
+                (self.source.is_workload() || job.action.seeks_nothing()) && job.action.naturally(status)
+            }
             Kind::Refused(_) | Kind::Malformed | Kind::Timeout => false,
         };
         self.failed += u64::from(!expected);

@@ -42,7 +42,7 @@ impl Job {
         let call = match self.action {
             Action::Null => Call::Null,
             Action::Getattr => Call::Getattr { object },
-            Action::Lookup => Call::Lookup { what: place },
+            Action::Lookup | Action::Missing | Action::Scan => Call::Lookup { what: place },
             Action::Access => Call::Access { object, access: access::ALL },
             Action::Readlink => Call::Readlink { symlink: object },
             Action::Readdir => Call::Readdir { dir, cookie: 0, cookieverf: [0; 8], count: DIR_COUNT },

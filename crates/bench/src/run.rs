@@ -17,9 +17,7 @@ use crate::slice::{Doing, Place, Sample, Slicer};
 use crate::spread::Spread;
 use crate::tally::Tally;
 use crate::warning;
-use crate::wire::Template;
-use midas_core::rng::mix;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a run is at, for those who wait for it.
@@ -52,17 +50,7 @@ pub enum Event<'a> {
 /// Runs it all; `stop` ends it early, with everything removed.
 pub fn run(config: &Config, stop: &AtomicBool, watch: &mut dyn FnMut(Event<'_>)) -> Result<Report, RunError> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let unique = mix(started.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
-    let id = format!("{:010x}", unique & 0xff_ffff_ffff);
-    let machine = format!("midas-bench-{id}");
-    let shared = Run {
-        template: Template::new(&machine, config.gid),
-        id,
-        stamps: AtomicU32::new(0),
-        uid: config.uid,
-        gid: config.gid,
-        patience: config.timeout,
-    };
+    let (shared, machine) = Run::new(config, started);
     if !config.pin.is_empty() {
         pin(&config.pin)?;
     }

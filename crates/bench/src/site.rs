@@ -11,6 +11,7 @@ use crate::pipe::{Pipe, handle_of};
 use crate::target::Target;
 use crate::tree::{DIRECTORY, Handle, Name, Shape, Tree};
 use crate::wire::Template;
+use midas_core::rng::mix;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Nfsstat3, Reply, Sattr3, StableHow};
 use midas_nfs::rpc::Refusal;
@@ -141,6 +142,22 @@ impl<'a> Site<'a> {
 }
 
 impl Run {
+    /// A run that began then, and what its machine is called.
+    pub(crate) fn new(config: &Config, started: Duration) -> (Self, String) {
+        let unique = mix(started.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
+        let id = format!("{:010x}", unique & 0xff_ffff_ffff);
+        let machine = format!("midas-bench-{id}");
+        let run = Self {
+            template: Template::new(&machine, config.gid),
+            id,
+            stamps: AtomicU32::new(0),
+            uid: config.uid,
+            gid: config.gid,
+            patience: config.timeout,
+        };
+        (run, machine)
+    }
+
     pub(crate) fn directory(&self) -> String {
         format!("midas-bench-{}", self.id)
     }

@@ -88,6 +88,8 @@ impl Source {
         match job.action {
             Action::Null | Action::Readdir | Action::Readdirplus | Action::Fsstat => job,
             Action::Lookup => Job { name: Name::File(file), ..job },
+            Action::Missing => Job { name: Name::Made { letter: b'm', slice: 0, maker: 0, count: file }, ..job },
+            Action::Scan => Job { name: made(b'm', script.count), ..job },
             Action::Getattr | Action::Access | Action::Setattr | Action::Read | Action::Write | Action::Commit => {
                 Job { name: Name::File(file), object: object(), ..job }
             }
@@ -126,6 +128,8 @@ impl Source {
                 let letter = if action == Action::Lookup { b'm' } else { b'c' };
                 (if request.missing { fresh(letter) } else { Name::File(request.file) }, Handle::NONE)
             }
+            // No workload has them: their names are of one procedure's own.
+            Action::Missing | Action::Scan => (fresh(b'm'), Handle::NONE),
             Action::Link => (fresh(b'k'), tree.file(directory, request.file)),
             Action::Getattr | Action::Access | Action::Setattr | Action::Read | Action::Write | Action::Commit => {
                 (Name::File(request.file), tree.file(directory, request.file))

@@ -22,7 +22,7 @@ pub(crate) fn size(bytes: u64) -> String {
     let unit = (0..units.len() - 1).take_while(|unit| bytes >> (10 * (unit + 1)) > 0).count();
     match unit {
         0 => format!("{bytes} B"),
-        unit => format!("{:.1} {}", bytes as f64 / 1024_f64.powi(unit as i32), units[unit]),
+        unit => format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * unit)) as f64, units[unit]),
     }
 }
 

@@ -161,7 +161,7 @@ fn nfs(
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
     let claim = match owner {
         Owner::Export(realm) if meaning.op.cacheable() && shared.exports[realm].cached.mode().answers() => {
-            let who = Who::of(rules.seen(credential).as_ref().unwrap_or(credential));
+            let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
             let export = &shared.exports[realm];
             match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
@@ -344,6 +344,14 @@ impl Rules {
     fn seen<'c>(&self, credential: &Credential<'c>) -> Option<Credential<'c>> {
         let Credential::Sys(sys) = credential else { return None };
         self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
+    }
+
+    /// On whose behalf the servers answer.
+    fn who(&self, credential: &Credential<'_>) -> Who {
+        match self.squashes {
+            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
+            false => Who::of(credential),
+        }
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.

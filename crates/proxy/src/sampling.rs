@@ -8,7 +8,7 @@ use crate::event::Shared;
 use crate::keeper::pause;
 use crate::log;
 use crate::realm::Realm;
-use midas_core::cache::Next;
+use midas_core::cache::{Mode, Next};
 use midas_core::time::Time;
 use midas_net::{Caller, ClientError};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 /// Until the daemon ends.
 pub(crate) fn run(shared: &Shared) {
     let mut lines = Lines::default();
+    let mut turn = 0;
     let mut again: VecDeque<(Time, usize, Sample)> = VecDeque::new();
     while pause(shared, LOOK) {
         for (number, export) in shared.exports.iter().enumerate() {
-            for sample in export.cached.samples() {
+            for sample in chosen(export, &mut turn) {
                 if let Next::LookAgain(at) = check(export, &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
                 {
@@ -38,6 +39,19 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
     }
+}
+
+/// Hits to check now: of those that were chosen a few, from another part of the keys each time. In `ttl` the loop needs many; the guard needs few,
+/// and must not add to a storm.
+fn chosen(export: &Realm, turn: &mut usize) -> Vec<Sample> {
+    let mut samples = export.cached.samples();
+    *turn = turn.wrapping_add(1);
+    if !samples.is_empty() {
+        let first = turn.wrapping_mul(STRIDE) % samples.len();
+        samples.rotate_left(first);
+    }
+    samples.truncate(if export.cached.mode() == Mode::Ttl { TTL_AT_ONCE } else { 1 });
+    samples
 }
 
 fn check(export: &Realm, lines: &mut Lines, sample: &Sample, again: bool) -> Next {
@@ -89,7 +103,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// How often it is looked for hits to check.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often it is looked for hits to check, and how many are checked then.
+const LOOK: Duration = Duration::from_millis(100);
+const TTL_AT_ONCE: usize = 20;
+/// Any odd number.
+const STRIDE: usize = 7919;
 /// Second looks that wait.
 const AGAIN_MOST: usize = 256;

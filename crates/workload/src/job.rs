@@ -20,6 +20,25 @@ pub(crate) struct Shape {
     pub entries: u32,
 }
 
+/// One look of a rank for a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Which library, from 0.
+    pub library: u32,
+    /// Where along the search path, from 0.
+    pub entry: u32,
+    /// Whether it is not there.
+    pub missing: bool,
+}
+
+/// The looks of one rank, one after the other: every library along a search path of so many entries, until it is found.
+pub fn walk(libraries: u32, entries: u32) -> impl Iterator<Item = Look> + Clone {
+    (0..libraries).flat_map(move |library| {
+        let found = found_at(library, entries);
+        (0..found).map(move |entry| Look { library, entry, missing: entry + 1 < found })
+    })
+}
+
 /// The calls of all jobs, in order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Jobs {
@@ -211,6 +230,8 @@ mod tests {
         assert!(ranks.values().all(|other| other == walk), "all ranks search the same path for the same libraries");
         assert_eq!(walk.iter().filter(|(_, missing)| !missing).count(), 20);
         assert_eq!(walk.len(), 200);
+        let looks: Vec<bool> = super::walk(20, 12).map(|look| look.missing).collect();
+        assert_eq!(looks, walk.iter().map(|(_, missing)| *missing).collect::<Vec<_>>());
     }
 
     #[test]

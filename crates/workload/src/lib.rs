@@ -19,6 +19,7 @@ mod stream;
 pub mod units;
 mod zipf;
 
+pub use job::{Look, walk};
 pub use request::{Request, Setting};
 pub use service::Service;
 pub use spec::{Described, Spec, SpecError};

@@ -2,6 +2,7 @@
 
 mod ceiling;
 mod coherence;
+mod job;
 mod options;
 mod show;
 mod watch;
@@ -33,6 +34,8 @@ enum Sub {
     /// Answer every call from memory: what the network and our own parts can do at most
     Ceiling(ceiling::Ceiling),
     Coherence(coherence::Options),
+    /// Start a parallel job: every client looks for every library along the search path; how long until all have found all
+    JobStart(job::JobStart),
 }
 
 impl Bench {
@@ -40,6 +43,7 @@ impl Bench {
         match self.command {
             Some(Sub::Ceiling(ceiling)) => ceiling.run(),
             Some(Sub::Coherence(options)) => options.run(),
+            Some(Sub::JobStart(job)) => job.run(),
             None => bench(&self.options),
         }
     }

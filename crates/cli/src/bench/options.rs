@@ -23,7 +23,8 @@ pub(crate) struct Options {
     mount_port: Option<u16>,
 
     /// Procedures, each measured by itself: getattr, lookup, access, readlink, readdir, readdirplus, create, remove, mkdir, rename,
-    /// setattr, read, write, null, link, fsstat, commit (remove and rename make their files first)
+    /// setattr, read, write, null, link, fsstat, commit (remove and rename make their files first); missing and scan are LOOKUPs of
+    /// names that are not there: of some over and over, of a new one every time
     #[arg(long, value_name = "OP,...", default_value = "getattr", conflicts_with = "workload", help_heading = "Load")]
     op: String,
     /// A workload as in the simulator, such as zipf:1.1 or spotify (see `midas sim list`)
@@ -239,7 +240,7 @@ fn numbers<T: FromStr>(option: &str, text: &str) -> Result<Vec<T>, Failure> {
     text.split(',').map(number).collect()
 }
 
-fn time(option: &str, text: &str) -> Result<Duration, Failure> {
+pub(super) fn time(option: &str, text: &str) -> Result<Duration, Failure> {
     let span = parse_span(text).map_err(|error| usage(format!("{option}: {error}")))?;
     Ok(Duration::from_nanos(span.as_nanos()))
 }

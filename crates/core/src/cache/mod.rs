@@ -147,6 +147,9 @@ pub enum Read<K, V> {
 }
 
 impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
+    /// What a remembered key takes in bytes, whether its value is kept or not; without its places in tables and queues.
+    pub const SLOT: usize = size_of::<store::Slot<K, V>>();
+
     /// An empty cache with a clock of its own.
     pub fn new(params: Params, rules: Rules, now: Time, start: CleanStart) -> Self {
         Self::sharing(Arc::default(), params, rules, now, start)

@@ -17,29 +17,29 @@ use midas_nfs::xdr::{Reader, put};
 type Raw = [u8; Fattr3::SIZE];
 
 impl Cached {
-    /// Appends the results of a call, if they are known; nothing otherwise. `args` are the call's.
+    /// Appends the results of a call, if they are known; nothing otherwise. `args` are the call's; `place` is the key of the object
+    /// or directory that it names.
     pub(super) fn results(
         &self,
         now: Time,
-        call: &Call<'_>,
-        args: &[u8],
-        who: &Who,
+        (call, args): (&Call<'_>, &[u8]),
+        (place, who): (Key, &Who),
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
         match call {
             Call::Getattr { object } => {
-                let attributes = self.attributes(now, *object)?;
+                let attributes = self.part(place).attributes(now, place, *object)?;
                 put::u32(out, Nfsstat3::OK.0);
                 out.extend_from_slice(&attributes);
                 Some(Kind::Attributes)
             }
-            Call::Lookup { what } => self.lookup(now, what, who, out),
-            Call::Access { object, access } => self.access(now, *object, *access, who, out),
-            Call::Readlink { symlink } => self.link(now, *symlink, who, out),
-            Call::Readdir { dir, .. } => self.page(now, *dir, args, who, false, out),
-            Call::Readdirplus { dir, .. } => self.page(now, *dir, args, who, true, out),
-            Call::Fsinfo { fsroot } => self.limits(now, *fsroot, FSINFO, out),
-            Call::Pathconf { object } => self.limits(now, *object, PATHCONF, out),
+            Call::Lookup { what } => self.lookup(now, place, what, who, out),
+            Call::Access { object, access } => self.access(now, place, (*object, *access), who, out),
+            Call::Readlink { symlink } => self.link(now, place, *symlink, who, out),
+            Call::Readdir { dir, .. } => self.page(now, place, *dir, (args, false), who, out),
+            Call::Readdirplus { dir, .. } => self.page(now, place, *dir, (args, true), who, out),
+            Call::Fsinfo { fsroot } => self.limits(now, place, (*fsroot, FSINFO), out),
+            Call::Pathconf { object } => self.limits(now, place, (*object, PATHCONF), out),
             Call::Null
             | Call::Setattr { .. }
             | Call::Read { .. }
@@ -62,8 +62,7 @@ impl Cached {
         self.part(key).attributes(now, key, object)
     }
 
-    fn lookup(&self, now: Time, what: &DirOp<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
-        let dir = Key::of(what.dir.bytes());
+    fn lookup(&self, now: Time, dir: Key, what: &DirOp<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
         let mut handle = [0; HANDLE_MOST];
         let (length, dir_attributes) = {
             let mut part = self.part(dir);
@@ -83,8 +82,14 @@ impl Cached {
         Some(Kind::Name)
     }
 
-    fn access(&self, now: Time, object: FileHandle<'_>, mask: u32, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
-        let key = Key::of(object.bytes());
+    fn access(
+        &self,
+        now: Time,
+        key: Key,
+        (object, mask): (FileHandle<'_>, u32),
+        who: &Who,
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
         let mut part = self.part(key);
         let identity = [object.bytes(), &mask.to_be_bytes(), who.bytes()];
         let granted: [u8; 4] =
@@ -95,8 +100,7 @@ impl Cached {
         Some(Kind::Access)
     }
 
-    fn link(&self, now: Time, symlink: FileHandle<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
-        let key = Key::of(symlink.bytes());
+    fn link(&self, now: Time, key: Key, symlink: FileHandle<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
         let mut part = self.part(key);
         let attributes = part.attributes(now, key, symlink);
         let target = part.get(now, Of(key).link(who).key, Kind::Link, &[symlink.bytes(), who.bytes()])?;
@@ -106,8 +110,13 @@ impl Cached {
         Some(Kind::Link)
     }
 
-    fn limits(&self, now: Time, object: FileHandle<'_>, procedure: u32, out: &mut Vec<u8>) -> Option<Kind> {
-        let key = Key::of(object.bytes());
+    fn limits(
+        &self,
+        now: Time,
+        key: Key,
+        (object, procedure): (FileHandle<'_>, u32),
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
         let mut part = self.part(key);
         let attributes = part.attributes(now, key, object);
         let identity = [object.bytes(), &procedure.to_be_bytes()];
@@ -122,13 +131,12 @@ impl Cached {
     fn page(
         &self,
         now: Time,
+        key: Key,
         dir: FileHandle<'_>,
-        args: &[u8],
+        (args, plus): (&[u8], bool),
         who: &Who,
-        plus: bool,
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
-        let key = Key::of(dir.bytes());
         let (kept, dir_attributes) = {
             let mut part = self.part(key);
             let identity = [args, &[u8::from(plus)], who.bytes()];

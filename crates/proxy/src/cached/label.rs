@@ -120,9 +120,12 @@ pub(crate) struct Who {
 }
 
 impl Who {
+    /// Whoever: for what needs no permission, and is the same for all.
+    pub(crate) const ANYONE: Self = Self { key: Key(0), bytes: [0; WHO_MOST], len: 0 };
+
     /// The user that the servers will see.
     pub(crate) fn of(credential: &Credential<'_>) -> Self {
-        let mut who = Self { key: Key(0), bytes: [0; WHO_MOST], len: 0 };
+        let mut who = Self::ANYONE;
         if let Credential::Sys(sys) = credential {
             [sys.uid, sys.gid].iter().chain(sys.gids()).for_each(|id| who.put(*id));
         }

@@ -86,8 +86,10 @@ pub(crate) struct Told {
 
 impl Cached {
     pub(crate) fn new(now: Time, told: &Told) -> Result<Self, Impossible> {
-        let bytes_max = (told.settings.bytes_max / PARTS).max(1);
-        let entries_max = (bytes_max / ENTRY_LEAST).max(1);
+        let room = told.settings.bytes_max / PARTS;
+        let entries_max = (room / ENTRY_USUAL).max(1);
+        // Keys are remembered beyond their values: their room is set aside.
+        let bytes_max = room.saturating_sub(entries_max * KEY).max(1);
         let params = Params::new(Settings { bytes_max, entries_max, ..told.settings })?;
         let clock = Arc::new(Clock::default());
         let part = |_| {
@@ -162,7 +164,8 @@ impl Cached {
 
     /// What it did and holds.
     pub(crate) fn stats(&self) -> Vec<Stats> {
-        self.parts.iter().map(|part| lock(part).cache.stats()).collect()
+        let with_keys = |stats: Stats| Stats { bytes: stats.bytes + stats.entries * KEY, ..stats };
+        self.parts.iter().map(|part| with_keys(lock(part).cache.stats())).collect()
     }
 
     /// Answers that were compared with the server's since the mode was set, and those that differed.
@@ -192,7 +195,9 @@ impl Loose {
 
 /// Parts of the key space.
 pub(crate) const PARTS: usize = 64;
-/// What an entry takes besides its value: its slot, its places in the index and the queues, and the allocator's share.
-pub(crate) const ENTRY_OVERHEAD: usize = 160;
-/// The least that an entry takes.
-const ENTRY_LEAST: usize = ENTRY_OVERHEAD + 48;
+/// What a value takes besides its bytes: the allocator's share.
+pub(crate) const ENTRY_OVERHEAD: usize = 16;
+/// What a remembered key takes: its slot, and its places in the index (up to 12 bytes), the queues (12) and the ghost (16).
+const KEY: usize = Cache::<Key, Box<[u8]>>::SLOT + 40;
+/// A usual entry, most of which are names: as many are remembered as would fit.
+const ENTRY_USUAL: usize = KEY + ENTRY_OVERHEAD + 56;

@@ -51,7 +51,7 @@ impl Cached {
     ) -> Asked {
         let begin = out.len();
         let mut kind = None;
-        dispatch::answer(out, waits.xid, |out| kind = self.results(now, call, args, who, out));
+        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (call, args), (place, who), out));
         if let Some(kind) = kind {
             return Asked::Answered(kind);
         }

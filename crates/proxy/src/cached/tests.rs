@@ -399,6 +399,32 @@ fn another_mode_forgets_everything_and_marks_hold_on() {
     assert!(told(&cached, at(6), &GETATTR, &who).is_some());
 }
 
+/// What is charged for entries is what they take: a cache that is full of them needs its bound, and hardly more. Resident memory is the
+/// whole process's: whatever other tests do at the same time is far less.
+#[test]
+fn a_full_cache_takes_the_memory_that_it_was_given_and_few_bytes_an_entry() {
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+        status.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    };
+    let cached = cached(Mode::Lease);
+    let before = resident();
+    let reply = bytes(&absent());
+    for number in 0..600_000_u32 {
+        let (name, dir) = (format!("libmissing-{number}.so"), (number % 4096).to_be_bytes().repeat(7));
+        let call = Call::Lookup { what: DirOp { dir: FileHandle::new(&dir).unwrap(), name: name.as_bytes() } };
+        cached.learn(at(1), cached.clock.left(at(1)), (&call, &[]), &user(1), (Procedure::Lookup, &reply));
+    }
+    let took = resident().saturating_sub(before);
+    let stats = cached.stats();
+    let sum = |of: fn(&Stats) -> usize| stats.iter().map(of).sum::<usize>();
+    let (entries, charged) = (sum(|stats| stats.entries), sum(|stats| stats.bytes));
+    let bound = Settings::default().bytes_max;
+    println!("{entries} entries, {} bytes each: charged {charged}, taken {took} of {bound}", took / entries.max(1));
+    assert!(charged <= bound && charged > bound / 10 * 8, "{charged}");
+    assert!(took < charged + charged / 4 + (8 << 20), "{took} bytes are taken, {charged} are charged");
+}
+
 #[test]
 fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_is_not() {
     let read_later = Fattr3 { atime: Nfstime3 { seconds: 99, nseconds: 0 }, used: 4096, ..file(5) };

@@ -197,7 +197,7 @@ fn what_a_mutation_leaves_behind_is_kept_unless_another_one_ran_meanwhile() {
         let fill = cache.end_with(at(3), mark, Class(0), 2, PLAIN);
         assert_eq!(matches!(fill, Fill::Kept { .. }), kept, "{other:?}");
         assert_eq!(cache.get(at(4), &1).is_some(), kept);
-        for second in second {
+        if let Some(second) = second {
             cache.end(at(5), second, Ended::Done);
         }
         let late = fetch(&mut cache, at(6), 2);
