@@ -6,7 +6,7 @@ mod support;
 use midas_lab::raw::handle;
 use midas_lab::{create, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply};
+use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply, Sattr3};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -268,4 +268,46 @@ fn http(proxy: &Serve, request: &str, body: &str) -> String {
     let mut answer = String::new();
     ask(proxy, request, body).read_to_string(&mut answer).unwrap();
     answer
+}
+
+#[test]
+fn a_writer_past_midas_demotes_the_export_a_reader_does_not_and_set_arms_it_again() {
+    let world = World::new(LEASE);
+    let (mut client, root) = world.proxy.client();
+    let lib = lookup(&mut client, &root, "lib").unwrap();
+    let dir = lookup(&mut client, &lib, "d0").unwrap();
+    let hot: Vec<Vec<u8>> = (0..40).map(|file| lookup(&mut client, &dir, &format!("f{file}")).unwrap()).collect();
+    let mut checked = 0;
+    let mut look = |client: &mut Client| {
+        (0..20).for_each(|_| hot.iter().for_each(|file| getattr(client, file)));
+        let cache = world.cache();
+        checked = cache["checked"].as_u64().unwrap().max(checked);
+        (checked, cache["demoted"].as_str().map(str::to_owned))
+    };
+    let (mut direct, _) = world.nfsd.endpoint(0).client();
+    for file in &hot {
+        let read = Call::Read { file: handle(file), offset: 0, count: 1 };
+        assert_eq!(direct.nfs(&read).unwrap().status(), Nfsstat3::OK);
+    }
+    until("hits are checked", || look(&mut client).0 >= 20);
+    assert_eq!(look(&mut client).1, None, "who reads past MIDAS changes nothing");
+    for file in hot.iter().take(hot.len() / 10) {
+        let new_attributes = Sattr3 { size: Some(1), ..Sattr3::default() };
+        let change = Call::Setattr { object: handle(file), new_attributes, guard: None };
+        assert_eq!(direct.nfs(&change).unwrap().status(), Nfsstat3::OK);
+    }
+    let before = look(&mut client).0;
+    let mut why = None;
+    until("the export is demoted", || {
+        why = look(&mut client).1;
+        why.is_some()
+    });
+    let sampled = look(&mut client).0 - before;
+    assert!(sampled <= 100, "{sampled} hits were checked");
+    assert!(why.unwrap().contains("writes past MIDAS"));
+    assert_eq!(world.cache()["mode"], "strict");
+    assert!(world.run("status").contains("writes past MIDAS"), "it is said where people look");
+    world.run("set /scratch mode=lease");
+    let cache = world.cache();
+    assert_eq!((&cache["mode"], &cache["demoted"]), (&json!("lease"), &Value::Null));
 }

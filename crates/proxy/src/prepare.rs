@@ -39,17 +39,20 @@ impl Loop {
     /// It was found out where names lead, or not yet.
     pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Option<Key>>>) {
         let Some(mut call) = self.finding.try_remove(number) else { return };
+        let known = found.is_some();
         if let (Some(found), Some(Claim::Changes(claims))) = (found, &mut call.claim) {
             for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 let Some(object) = object else { continue };
                 for (export, touched) in &mut *claims {
-                    let export = &self.shared.exports[*export];
-                    export.cached.found(now, object, *moves, touched);
+                    self.shared.exports[*export].cached.found(now, object, *moves, touched);
                 }
             }
         }
         self.held.push_back(call);
-        self.send_held(now);
+        // If nobody could tell, it is asked for again at the next tick.
+        if known {
+            self.send_held(now);
+        }
     }
 
     /// A call that is recalled: its marks end, and are set anew when it is sent again. A read stays what others wait for.

@@ -87,7 +87,6 @@ fn ask(export: &Realm, lines: &mut Lines, sample: &Sample, mut hear: impl FnMut(
             Ok(Reply::Getattr(Ok(attributes))) => Heard::Attributes(attributes),
             Ok(Reply::Lookup(Ok(ref found))) => Heard::Leads(found.object.bytes()),
             Ok(Reply::Lookup(Err(ref failed))) if failed.status == Nfsstat3::NOENT => Heard::Leads(&[]),
-            Ok(ref failed) if matches!(failed.status(), Nfsstat3::STALE | Nfsstat3::BADHANDLE) => Heard::Gone,
             Ok(_) => Heard::Nothing,
             Err(_) => return Err(crate::clerk::Untold),
         }));

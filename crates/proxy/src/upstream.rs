@@ -311,7 +311,10 @@ impl Loop {
     }
 
     /// Asks another server whether a call was executed.
-    fn find_out(&mut self, now: Time, call: Box<Held>, server: ServerId) {
+    fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
+        // It may have been about to leave again: it is perhaps answered instead.
+        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+        call.unfound.clear();
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         // The server itself, if it alone is back.
         let Some(witness) = pool.some_open(server.index() + 1) else {
@@ -422,7 +425,6 @@ impl Loop {
                 self.purse.earn(call.errand.forward.cost);
                 continue;
             }
-            let Some(mut call) = self.prepared(now, call) else { continue };
             if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
                 self.find_out(now, call, server);
                 continue;
@@ -432,6 +434,7 @@ impl Loop {
                 self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
                 continue;
             }
+            let Some(mut call) = self.prepared(now, call) else { continue };
             let Self { shared, links, buffers, .. } = self;
             let Held { errand, record, claim, .. } = &mut *call;
             if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// link of its own. Meanwhile everybody looks: GETATTR, LOOKUP, ACCESS, READLINK, READDIR, READDIRPLUS.
 ///
 /// Several targets must be servers or proxies of one namespace with the same handles: clients are spread over them in turn. The work directory
-/// midas-bench-<run> is made at the first one and removed at the end.
+/// midas-bench-RUN is made at the first one and removed at the end.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -28,9 +28,7 @@ pub(crate) enum Heard<'a> {
     Attributes(Fattr3),
     /// The handle; empty if there is no such name.
     Leads(&'a [u8]),
-    /// That there is no such object.
-    Gone,
-    /// Nothing.
+    /// Nothing, or that it does not know the object: another head may.
     Nothing,
 }
 
@@ -91,7 +89,6 @@ impl Sample {
         let same = match heard {
             Heard::Attributes(now) => Fattr3::decode(&mut Reader::new(&self.said)).ok().map(|said| alike(&said, now)),
             Heard::Leads(object) => Some(*object == &*self.said),
-            Heard::Gone => Some(false),
             Heard::Nothing => None,
         };
         match same {
