@@ -22,7 +22,8 @@ fn every_operation_works_and_leaves_nothing_behind() {
         let mut config = config(&server, Load::Op(*action), CLOSED);
         config.slice = Duration::from_millis(60);
         let arm = arm(&config);
-        assert!(arm.errors.is_empty(), "{}: {:?}", action.name(), arm.errors);
+        // Names that are not there are what some of them look for.
+        assert!(arm.errors.iter().all(|error| error.expected), "{}: {:?}", action.name(), arm.errors);
         let measured = arm.procedures.iter().any(|row| row.procedure == action.procedure().name());
         assert!(measured, "{}: {:?}", action.name(), arm.procedures);
         let files = server.files();

@@ -28,16 +28,16 @@ impl History {
 ///
 /// Every name and every attribute of a file is a register. With --mode strict or lease (the same promise) each of them must be
 /// linearizable: there is an order of all calls, true to the times at which they began and ended, in which every call saw what it saw. The
-/// check is exact: what it flags is impossible, what it does not flag has such an order (docs/consistency.md has the model, and what NFS allows beyond it).
+/// check is exact: what it flags is impossible, what it does not flag has such an order, but for registers that it had to give up, which are counted (docs/consistency.md has the model, and what NFS allows beyond it).
 /// With --mode ttl every value that was read must have been current at most --bound before the call began.
 ///
-/// Calls without an answer may have been executed at any later time, or not. Several files are one history if they come from one machine.
+/// Calls without an answer may have been executed at any later time, or not. Several files are one history if one run wrote them.
 ///
 /// Exit codes: 0 nothing found, 1 violations, 2 the file cannot be read or is not whole.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(crate) struct Check {
-    /// Histories of one run, or of several at the same time
+    /// The files of one run
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// What was promised

@@ -31,7 +31,7 @@ fn reported(config: Coherence) -> Report {
     let done = run(&config, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     let report = check(&[config.history], Mode::Linearizable, &mut |_, _| {}).unwrap();
     assert_eq!(report.calls, done.calls);
-    assert!(report.calls > config.calls / 10 && report.concurrency > 1, "{report:#?}");
+    assert!(report.calls >= config.calls && report.concurrency > 1, "ended too early: {report:#?}");
     report
 }
 

@@ -437,6 +437,11 @@ fn take(record: &mut Record, reply: &Reply<'_>, directories: &[Handle]) -> Handl
     record.seen.extend(directory.zip(parent).map(|(attributes, parent)| seen(parent, &attributes)));
     match reply {
         Reply::Access(Ok(granted)) => record.result = granted.access.into(),
+        Reply::Rename(done) => {
+            let after = done.unwrap_or_else(|failed| failed.attributes).to.after;
+            let parent = record.to.map(|to| identity(directories[to.dir as usize].bytes()));
+            record.seen.extend(after.zip(parent).map(|(attributes, parent)| seen(parent, &attributes)));
+        }
         Reply::Readlink(Ok(link)) => {
             let text = std::str::from_utf8(link.data).ok();
             record.result = text.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
