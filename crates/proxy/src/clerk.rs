@@ -161,7 +161,7 @@ fn lead(
     names.iter().map(|Unfound { dir, name, .. }| look(export, lines, (dir, name), &caller).ok()).collect()
 }
 
-/// Where a name leads, as the server says that knows its directory's names.
+/// Where a name leads, as the server says that knows its directory's names; of a directory that it does not know, another one is asked.
 fn look(
     export: &Realm,
     lines: &mut Lines,
@@ -169,16 +169,31 @@ fn look(
     caller: &Caller,
 ) -> Result<Option<Key>, Untold> {
     let pool = &export.pool;
-    let server = export.knows_names(Instant::now(), Key::of(dir)).ok_or(Untold)?;
+    let first = export.knows_names(Instant::now(), Key::of(dir)).ok_or(Untold)?;
     let what = DirOp { dir: FileHandle::new(dir).ok_or(Untold)?, name };
-    let (address, patience) = (pool.server(server).address, duration(pool.config.probe_timeout));
-    lines.ask(address, caller, patience, |nfs| match nfs.nfs(&Call::Lookup { what }).map_err(|_| Untold)? {
-        Reply::Lookup(Ok(found)) => Ok(Some(Key::of(found.object.bytes()))),
-        // Who may not look it up, or finds nothing, changes nothing of it either.
-        Reply::Lookup(Err(failed)) if !matches!(failed.status, Nfsstat3::JUKEBOX | Nfsstat3::IO) => Ok(None),
-        _ => Err(Untold),
-    })
+    let patience = duration(pool.config.probe_timeout);
+    for server in [Some(first), pool.some_open(first.index() + 1)].into_iter().flatten() {
+        let found = lines.ask(pool.server(server).address, caller, patience, |nfs| {
+            match nfs.nfs(&Call::Lookup { what }).map_err(|_| Untold)? {
+                Reply::Lookup(Ok(found)) => Ok(Ok(Key::of(found.object.bytes()))),
+                Reply::Lookup(Err(failed)) => Ok(Err(failed.status)),
+                _ => Err(Untold),
+            }
+        })?;
+        match found {
+            Ok(object) => return Ok(Some(object)),
+            Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE) => {}
+            // Who may not look it up, or finds nothing, changes nothing of it either.
+            Err(status) if NOTHING_THERE.contains(&status) => return Ok(None),
+            Err(_) => return Err(Untold),
+        }
+    }
+    Ok(None)
 }
+
+/// A LOOKUP that ends so shows that a mutation of the name changes no object.
+const NOTHING_THERE: [Nfsstat3; 6] =
+    [Nfsstat3::NOENT, Nfsstat3::ACCES, Nfsstat3::PERM, Nfsstat3::NOTDIR, Nfsstat3::NAMETOOLONG, Nfsstat3::INVAL];
 
 /// Nobody could tell.
 pub(crate) struct Untold;

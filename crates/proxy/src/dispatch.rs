@@ -159,10 +159,9 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match owner {
-        Owner::Export(realm) if meaning.op.cacheable() && shared.exports[realm].cached.mode().answers() => {
+    let claim = match cache_of(shared, owner, credential, &meaning) {
+        Some(export) => {
             let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
-            let export = &shared.exports[realm];
             match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
@@ -170,7 +169,7 @@ fn nfs(
                 Asked::Pass => None,
             }
         }
-        Owner::Export(_) | Owner::Pool(_) => None,
+        None => None,
     };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
     let known = match first(now, shared, origin, (call.xid, procedure, record), out) {
@@ -209,6 +208,12 @@ fn ask(
         tally.answered(procedure, answer);
     }
     asked
+}
+
+/// The export whose cache may answer a call. What nobody in particular asks is asked of the servers: they may refuse it.
+fn cache_of<'s>(shared: &'s Shared, owner: Owner, credential: &Credential<'_>, meaning: &Meaning) -> Option<&'s Realm> {
+    let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
+    Some(&shared.exports[realm]).filter(|export| meaning.op.cacheable() && export.cached.mode().answers())
 }
 
 /// Whether a call is new, or was sent again.

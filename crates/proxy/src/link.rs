@@ -60,6 +60,8 @@ pub(crate) struct Flight {
     pub(crate) sent_at: Time,
     /// Whether any of it may have reached the server.
     pub(crate) left: bool,
+    /// Whether it was sent more than once: an earlier copy may run after the answer.
+    pub(crate) resent: bool,
     /// Whether it is being found out if it was executed.
     pub(crate) asked: bool,
     /// How many servers' answers to it were in doubt.
@@ -208,6 +210,7 @@ impl Link {
     /// Sends a call that is here, if there is a connection.
     pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            flight.resent |= flight.left;
             flight.left = true;
             connection.put(buffers, &record::head(call.len(), xid), call.get(4..).unwrap_or_default());
         }

@@ -7,7 +7,7 @@ use crate::event::Loop;
 use crate::upstream::Held;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 
 impl Loop {
     /// A call that may leave, as far as the cache is concerned; otherwise it is kept for later.
@@ -25,6 +25,11 @@ impl Loop {
         if call.unfound.is_empty() {
             return Some(call);
         }
+        if call.asked_at.is_some_and(|asked| now.since(asked) < ASK_AGAIN) {
+            self.held.push_back(call);
+            return None;
+        }
+        call.asked_at = Some(now);
         let (realm, names) = (call.errand.forward.realm, call.unfound.clone());
         let record = call.record.clone();
         let number = self.finding.insert(call);
@@ -74,3 +79,6 @@ impl Loop {
         call.claim.is_none()
     }
 }
+
+/// What nobody could tell is not asked for again sooner.
+const ASK_AGAIN: Span = Span::from_millis(20);

@@ -272,6 +272,8 @@ impl Realm {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
         let (before, mode) = (self.mode(), export.mode_after(&self.rules(), self.mode()));
         self.rules.store(Arc::new(export));
+        // What users may see may be another now.
+        self.cached.flush();
         if let Some(policy) = policy {
             self.set_policy(policy);
         }

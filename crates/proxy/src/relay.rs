@@ -44,8 +44,8 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered.
     pub(crate) fn reply(&mut self, now: Time, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, claim, .. } = flight;
-        let kind = sent.meaning.kind;
+        let Flight { waits, owner, realm, sent, since, claim, resent, .. } = flight;
+        let (kind, place) = (sent.meaning.kind, sent.meaning.place);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
         let mut changed = None;
@@ -73,7 +73,11 @@ impl Relay<'_> {
         tally.took(sent.meaning.op, now.since(since));
         export.settle(now, sent, end);
         let given = changed.as_deref().or(results);
-        let (joined, told) = self.landed(now, realm, waits.procedure, claim, given);
+        if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
+            self.shared.exports[realm].cached.gone(now, place);
+        }
+        let ended = if resent { Ended::Unknown } else { Ended::Done };
+        let (joined, told) = self.landed(now, realm, waits.procedure, (claim, ended), given);
         self.hand(waits, changed.as_deref(), results, reply);
         for waits in joined {
             self.shared.tallies[self.number].answered(waits.procedure, status.map(Nfsstat3));
@@ -98,7 +102,7 @@ impl Relay<'_> {
         now: Time,
         realm: usize,
         procedure: Procedure,
-        claim: Option<Claim>,
+        (claim, ended): (Option<Claim>, Ended),
         results: Option<&[u8]>,
     ) -> (Vec<Waits>, Option<Vec<u8>>) {
         let export = &self.shared.exports[realm];
@@ -107,7 +111,7 @@ impl Relay<'_> {
             Some(Claim::Reads(fetching)) => export.cached.landed(now, *fetching, results),
             Some(Claim::Changes(claims)) => {
                 let reply = results.map(|results| (procedure, results));
-                claim::changed(now, self.shared, claims, Ended::Done, reply);
+                claim::changed(now, self.shared, claims, ended, reply);
                 (Vec::new(), None)
             }
         }

@@ -147,7 +147,7 @@ impl Proxy {
     /// Whether no call of this daemon can run at a server any more.
     fn quiet(&self) -> bool {
         let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
-        let known = |export: &Realm| export.cached.stats().iter().all(|part| part.marked == 0);
+        let known = |export: &Realm| export.cached.settled(export.pool.time(Instant::now()));
         self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
 

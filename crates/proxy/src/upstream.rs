@@ -37,6 +37,8 @@ pub(crate) struct Held {
     pub(crate) claim: Option<Claim>,
     /// Names that must be looked up before it may leave.
     pub(crate) unfound: Vec<Unfound>,
+    /// When that was last tried.
+    pub(crate) asked_at: Option<Time>,
 }
 
 /// A call that looks for its server.
@@ -68,7 +70,15 @@ pub(crate) fn begin(
     record: &[u8],
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
-    let held = |claim, unfound, bound| Held { errand, record: record.to_vec(), bound, doubtful: false, claim, unfound };
+    let held = |claim, unfound, bound| Held {
+        errand,
+        record: record.to_vec(),
+        bound,
+        doubtful: false,
+        claim,
+        unfound,
+        asked_at: None,
+    };
     let mut claim = match claim {
         Some(reads) => Some(reads),
         None => match errand.prepare(now, shared, record) {
@@ -124,6 +134,7 @@ impl Errand {
                 since,
                 sent_at: now,
                 left: false,
+                resent: false,
                 asked: false,
                 tries,
                 claim: claim.take(),
@@ -410,7 +421,7 @@ impl Loop {
         let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
-        Held { errand, record, bound: None, doubtful, claim, unfound: Vec::new() }
+        Held { errand, record, bound: None, doubtful, claim, unfound: Vec::new(), asked_at: None }
     }
 
     /// Tries every call that is held once.
@@ -459,7 +470,7 @@ impl Loop {
         Reply::failed(procedure, status).encode(&mut results);
         let mut relay = self.relay();
         let waits = [Waits { asker, xid, procedure, known, cost }];
-        let (joined, _) = relay.landed(now, realm, procedure, call.claim, Some(&results));
+        let (joined, _) = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(&results));
         waits.into_iter().chain(joined).for_each(|waits| relay.results(waits, &results));
         self.flush_touched();
     }

@@ -103,6 +103,11 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         self.keys.retain(|_, state| state.pending > 0 || then < state.until);
     }
 
+    /// Whether no mutation is unfinished and none may still run.
+    pub(super) fn settled(&self, now: Time) -> bool {
+        now >= self.all_until && self.keys.values().all(|state| state.pending == 0 && now >= state.until)
+    }
+
     /// Marked and held keys.
     pub(super) fn len(&self) -> usize {
         self.keys.len()

@@ -301,6 +301,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         self.marks.begin(key, Left { at: now, changes: change })
     }
 
+    /// Whether no mutation is unfinished, and none whose end is unknown may still run.
+    pub fn settled(&self, now: Time) -> bool {
+        self.marks.settled(now)
+    }
+
     /// Whether a mutation of `key` is unfinished.
     pub fn pending(&self, key: &K) -> bool {
         self.marks.pending(key) > 0
@@ -322,7 +327,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     /// The mutation is over, and the server has told what it left behind: kept as if it had been read, unless another mutation ran meanwhile.
     pub fn end_with(&mut self, now: Time, mark: Mark<K>, class: Class, value: V, facts: Facts) -> Fill {
         let Mark { key, begun } = mark;
-        let alone = self.marks.pending(&key) == 1 && !self.changes.since(begun, &key);
+        let alone = self.marks.pending(&key) == 1 && !self.changes.since(begun, &key) && begun.changes >= self.flushed;
         self.end(now, mark, Ended::Done);
         match alone {
             true => self.offer(now, self.clock.left(begun.at), Entry::own(key, class), value, facts),

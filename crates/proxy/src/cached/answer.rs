@@ -214,7 +214,11 @@ impl Part {
         let length = found.len();
         handle.get_mut(..length)?.copy_from_slice(found);
         let kind = if length == 0 { Kind::Absent } else { Kind::Name };
-        self.sample(now, dir, (kind, what.dir.bytes()), Some(what.name), &handle[..length]);
+        // Above an export's root a server sees more than a client may.
+        match what.name == b".." {
+            true => drop(self.cache.sampled()),
+            false => self.sample(now, dir, (kind, what.dir.bytes()), Some(what.name), &handle[..length]),
+        }
         Some(length)
     }
 }

@@ -17,6 +17,7 @@ mod touch;
 
 pub(crate) use check::{Heard, Sample};
 pub(crate) use held::Amount;
+use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
 pub(crate) use share::{Asked, Fetching};
@@ -127,7 +128,12 @@ impl Cached {
 
     /// Whether a mutation must know what its names lead to.
     fn finds_targets(&self) -> bool {
-        matches!(self.mode(), Mode::Lease | Mode::Immutable) && self.rules.has(Rule::Targets)
+        self.relies_on_marks() && self.rules.has(Rule::Targets)
+    }
+
+    /// Whether what is kept is true because nobody changes it unmarked.
+    fn relies_on_marks(&self) -> bool {
+        matches!(self.mode(), Mode::Lease | Mode::Immutable)
     }
 
     /// A mutation is over of which it was not known what its names led to.
@@ -135,7 +141,7 @@ impl Cached {
         if ended == Ended::Unknown {
             self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
         }
-        if self.mode().answers() {
+        if self.relies_on_marks() {
             self.flush();
         }
         self.loose.running.fetch_sub(1, Ordering::SeqCst);
@@ -150,6 +156,19 @@ impl Cached {
     /// All is forgotten, and what is on its way fills nothing.
     pub(crate) fn flush(&self) {
         self.parts.iter().for_each(|part| lock(part).cache.flush());
+    }
+
+    /// Whether no mutation of ours may still run.
+    pub(crate) fn settled(&self, now: Time) -> bool {
+        self.loose.none(now) && self.parts.iter().all(|part| lock(part).cache.settled(now))
+    }
+
+    /// A server does not know this object (any more): what is kept of it goes, and names that lead to it lead to nothing known.
+    pub(crate) fn gone(&self, now: Time, object: Key) {
+        let mut part = self.part(object);
+        for key in [object, Of(object).permission(), Of(object).children().key] {
+            part.cache.invalidate(now, key);
+        }
     }
 
     /// The slow loop's part.

@@ -137,6 +137,18 @@ impl Cached {
                 ok.attributes = keep(place, ok.attributes);
                 Reply::Access(Ok(ok))
             }
+            Reply::Access(Err(mut failed)) => {
+                failed.attributes = keep(place, failed.attributes);
+                Reply::Access(Err(failed))
+            }
+            Reply::Fsinfo(Ok(mut ok)) => {
+                ok.attributes = keep(place, ok.attributes);
+                Reply::Fsinfo(Ok(ok))
+            }
+            Reply::Pathconf(Ok(mut ok)) => {
+                ok.attributes = keep(place, ok.attributes);
+                Reply::Pathconf(Ok(ok))
+            }
             Reply::Readdirplus(Ok(page)) => {
                 let mut entries = page.entries();
                 let mut all: Vec<_> = entries.by_ref().collect::<Result<_, _>>().ok()?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::event::Asker;
 use midas_core::cache::{Ended, Next};
 use midas_nfs::nfs3::{
-    AccessOk, Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, Nfstime3, Page,
+    AccessOk, Call, CreateHow, CreateOk, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, Nfstime3, Page,
     Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
@@ -465,4 +465,24 @@ fn a_mutation_that_left_in_strict_mode_without_knowing_its_target_keeps_a_lease_
         read(&cached, at(until), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
         assert!(told(&cached, at(until), &GETATTR, &who).is_some());
     }
+}
+
+#[test]
+fn a4_an_object_that_a_server_does_not_know_takes_everything_with_it() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    read(&cached, at(1), &LOOKUP, &who, &found(FILE, 5));
+    cached.gone(at(2), Key::of(FILE.bytes()));
+    assert_eq!([&GETATTR, &LOOKUP].map(|call| told(&cached, at(3), call, &who)), [None, None]);
+}
+
+#[test]
+fn h1_what_others_saw_of_a_file_while_it_was_made_is_dropped_when_its_creation_is_answered() {
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let create = Call::Create { place: NAME, how: CreateHow::Exclusive([7; 8]) };
+    let (touched, _) = claim(&cached, at(1), &create);
+    read(&cached, at(2), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+    assert!(told(&cached, at(2), &GETATTR, &who).is_some());
+    let made = CreateOk { object: Some(FILE), attributes: Some(file(6)), dir: WccData::default() };
+    cached.ended(at(3), touched, Ended::Done, Some((Procedure::Create, &bytes(&Reply::Create(Ok(made))))));
+    assert_eq!(told(&cached, at(4), &GETATTR, &who), None);
 }

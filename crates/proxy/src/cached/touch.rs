@@ -106,13 +106,18 @@ impl Cached {
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
     pub(crate) fn ended(&self, now: Time, touched: Touched, ended: Ended, reply: Option<(Procedure, &[u8])>) {
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
+        // Others may have seen what was made before it was complete.
+        if let Some((Kind::Name, made)) = reply.as_ref().and_then(leads) {
+            self.gone(now, Key::of(made));
+        }
         for Touch { place, mark, tells } in touched.marks {
             let mut part = self.part(place);
             let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
             match (ended, told) {
                 (Ended::Done, Some((kind, kept, changed_at))) => {
                     let cost = ENTRY_OVERHEAD + kept.len();
-                    let facts = Facts { changed_at, lease_until: None, cost };
+                    let lease_until = (kind == Kind::Absent).then(|| now + self.absent_max);
+                    let facts = Facts { changed_at, lease_until, cost };
                     part.cache.end_with(now, mark, kind.class(), kept, facts);
                 }
                 _ => part.cache.end(now, mark, ended),
