@@ -42,7 +42,7 @@ const IMPOSSIBLE: [(&str, &str); 27] = [
     ("bench --targets a=h:1,b=h:2 --slices 3", "at least 7"),
     ("bench --targets a=h:1,a=h:2", "two targets are called 'a'"),
     ("bench --targets a=h:1,b=h:2 --duration 3s", "cannot be used with"),
-    ("bench h:1 --op stat", "possible: getattr, lookup, access"),
+    ("bench h:1 --op stat", "possible: getattr, lookup, missing"),
     ("bench h:1 --op getattr --workload uniform", "cannot be used with"),
     ("bench h:1 --workload hut", "uniform zipf:S hot:S bursts"),
     ("bench h:1 --workload epoch", "--directories 1000 --files 1000"),

@@ -11,7 +11,7 @@ use support::{impossible, midas, rows, text};
 
 /// What was typed, and what its one line must name.
 const IMPOSSIBLE: [(&str, &str); 43] = [
-    ("frob", "possible: bench, sim"),
+    ("frob", "possible: bench, history, sim"),
     ("sim frob", "possible: list, run, compare"),
     ("sim run --bogus", "unexpected argument '--bogus'"),
     ("sim run --servers 0", "1..1024"),

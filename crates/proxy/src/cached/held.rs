@@ -2,7 +2,7 @@
 //! root. What no such name leads to is elsewhere. Parts are read one after the other, so the whole is of no one moment.
 
 use super::label::{Kind, kind, part};
-use super::{Cached, lock};
+use super::{Cached, KEY, lock};
 use midas_core::key::Key;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -42,7 +42,7 @@ impl Cached {
             let mut entries = Vec::new();
             lock(part)
                 .cache
-                .for_each(|_, value, _, cost| entries.extend(kind(value).map(|it| (it, object(value), cost))));
+                .for_each(|_, value, _, cost| entries.extend(kind(value).map(|it| (it, object(value), KEY + cost))));
             for (kind, object, cost) in entries {
                 held.kinds[kind as usize].add(cost);
                 let place = object.and_then(|object| places.of.get(&object));
