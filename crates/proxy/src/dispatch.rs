@@ -1,6 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::cached::{Asked, Kind, Who};
+use crate::cached::{Asked, Kind, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
@@ -159,10 +159,10 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(shared, owner, credential, &meaning) {
-        Some(export) => {
-            let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
-            match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
+    let claim = match cache_of(shared, owner, credential, &arguments) {
+        Some((export, question)) => {
+            let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
+            match ask(now, export, tally, (&question, call.args), (meaning.place, &who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -186,7 +186,7 @@ fn ask(
     now: Instant,
     export: &Realm,
     tally: &Tally,
-    call: (&nfs3::Call<'_>, &[u8]),
+    question: (&Question<'_>, &[u8]),
     place: (Key, &Who),
     waits: Waits,
     out: &mut Vec<u8>,
@@ -195,7 +195,7 @@ fn ask(
     if !export.cached.answers(now) {
         return Asked::Pass;
     }
-    let asked = export.cached.ask(now, call, place, waits, out);
+    let asked = export.cached.ask(now, question, place, waits, out);
     let (fate, answer) = match &asked {
         Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
@@ -210,10 +210,17 @@ fn ask(
     asked
 }
 
-/// The export whose cache may answer a call. What nobody in particular asks is asked of the servers: they may refuse it.
-fn cache_of<'s>(shared: &'s Shared, owner: Owner, credential: &Credential<'_>, meaning: &Meaning) -> Option<&'s Realm> {
+/// The export whose cache may answer a call, and what it is asked. What nobody in particular asks is asked of the servers: they may
+/// refuse it.
+fn cache_of<'s, 'c>(
+    shared: &'s Shared,
+    owner: Owner,
+    credential: &Credential<'_>,
+    call: &nfs3::Call<'c>,
+) -> Option<(&'s Realm, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    Some(&shared.exports[realm]).filter(|export| meaning.op.cacheable() && export.cached.mode().answers())
+    let export = Some(&shared.exports[realm]).filter(|export| export.cached.mode().answers())?;
+    Some((export, Question::of(call)?))
 }
 
 /// Whether a call is new, or was sent again.

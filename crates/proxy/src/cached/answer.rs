@@ -4,56 +4,39 @@
 //! Attributes that a reply may leave out are left out where they are not known, except after LOOKUP: clients would ask for them at once.
 
 use super::label::{Kind, Of, Who, payload};
+use super::question::Question;
 use super::{Cached, Part};
 use crate::fencing::with_entries;
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{
-    Call, DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply,
-};
+use midas_nfs::nfs3::{DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply};
 use midas_nfs::xdr::{Reader, put};
 
 /// Attributes as they lie on the wire.
 type Raw = [u8; Fattr3::SIZE];
 
 impl Cached {
-    /// Appends the results of a call, if they are known; nothing otherwise. `args` are the call's; `place` is the key of the object
-    /// or directory that it names.
+    /// Appends the results of a call, if they are known; otherwise there are none. `args` are the call's; `place` is the key of the
+    /// object or directory that it names.
     pub(super) fn results(
         &self,
         now: Time,
-        (call, args): (&Call<'_>, &[u8]),
+        (question, args): (&Question<'_>, &[u8]),
         (place, who): (Key, &Who),
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
-        match call {
-            Call::Getattr { object } => {
+        match question {
+            Question::Attributes(object) => {
                 let attributes = self.part(place).attributes(now, place, *object)?;
                 put::u32(out, Nfsstat3::OK.0);
                 out.extend_from_slice(&attributes);
                 Some(Kind::Attributes)
             }
-            Call::Lookup { what } => self.lookup(now, place, what, who, out),
-            Call::Access { object, access } => self.access(now, place, (*object, *access), who, out),
-            Call::Readlink { symlink } => self.link(now, place, *symlink, who, out),
-            Call::Readdir { dir, .. } => self.page(now, place, *dir, (args, false), who, out),
-            Call::Readdirplus { dir, .. } => self.page(now, place, *dir, (args, true), who, out),
-            Call::Fsinfo { fsroot } => self.limits(now, place, (*fsroot, FSINFO), out),
-            Call::Pathconf { object } => self.limits(now, place, (*object, PATHCONF), out),
-            Call::Null
-            | Call::Setattr { .. }
-            | Call::Read { .. }
-            | Call::Write { .. }
-            | Call::Create { .. }
-            | Call::Mkdir { .. }
-            | Call::Symlink { .. }
-            | Call::Mknod { .. }
-            | Call::Remove { .. }
-            | Call::Rmdir { .. }
-            | Call::Rename { .. }
-            | Call::Link { .. }
-            | Call::Fsstat { .. }
-            | Call::Commit { .. } => None,
+            Question::Name(what) => self.lookup(now, place, what, who, out),
+            Question::Access(object, mask) => self.access(now, place, (*object, *mask), who, out),
+            Question::Link(symlink) => self.link(now, place, *symlink, who, out),
+            Question::Page(dir, procedure) => self.page(now, place, *dir, (args, *procedure), who, out),
+            Question::Limits(object, procedure) => self.limits(now, place, (*object, *procedure), out),
         }
     }
 
@@ -114,12 +97,12 @@ impl Cached {
         &self,
         now: Time,
         key: Key,
-        (object, procedure): (FileHandle<'_>, u32),
+        (object, procedure): (FileHandle<'_>, Procedure),
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
         let mut part = self.part(key);
         let attributes = part.attributes(now, key, object);
-        let identity = [object.bytes(), &procedure.to_be_bytes()];
+        let identity = [object.bytes(), &(procedure as u32).to_be_bytes()];
         let limits = part.get(now, Of(key).limits(procedure).key, Kind::Limits, &identity)?;
         put::u32(out, Nfsstat3::OK.0);
         put_attributes(out, attributes.as_ref());
@@ -133,18 +116,17 @@ impl Cached {
         now: Time,
         key: Key,
         dir: FileHandle<'_>,
-        (args, plus): (&[u8], bool),
+        (args, procedure): (&[u8], Procedure),
         who: &Who,
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
         let (kept, dir_attributes) = {
             let mut part = self.part(key);
-            let identity = [args, &[u8::from(plus)], who.bytes()];
+            let identity = [args, &[procedure as u8], who.bytes()];
             let kept = part.get(now, Of(key).page(args, who).key, Kind::Page, &identity)?.to_vec();
             (kept, part.attributes(now, key, dir))
         };
         let dir_attributes = dir_attributes.and_then(|raw| decoded(&raw));
-        let procedure = if plus { Procedure::Readdirplus } else { Procedure::Readdir };
         match Reply::decode(procedure, &kept).ok()? {
             Reply::Readdir(Ok(page)) => Reply::Readdir(Ok(ReaddirOk { dir_attributes, ..page })).encode(out),
             Reply::Readdirplus(Ok(page)) => {
@@ -233,6 +215,3 @@ fn put_attributes(out: &mut Vec<u8>, attributes: Option<&Raw>) {
 
 /// The longest handle.
 pub(super) const HANDLE_MOST: usize = 64;
-/// Procedures' numbers.
-pub(super) const FSINFO: u32 = 19;
-pub(super) const PATHCONF: u32 = 20;
