@@ -159,10 +159,10 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(shared, owner, credential, &arguments) {
+    let claim = match cache_of(shared, owner, credential, (&arguments, &meaning)) {
         Some((export, question)) => {
-            let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
-            match ask(now, export, tally, (&question, call.args), (meaning.place, &who), waits, out) {
+            let who = if question.personal() { rules.who(call.credential.body, credential) } else { &Who::ANYONE };
+            match ask(now, export, tally, (&question, call.args), (meaning.place, who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -216,11 +216,11 @@ fn cache_of<'s, 'c>(
     shared: &'s Shared,
     owner: Owner,
     credential: &Credential<'_>,
-    call: &nfs3::Call<'c>,
+    (call, meaning): (&nfs3::Call<'c>, &Meaning),
 ) -> Option<(&'s Realm, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
     let export = Some(&shared.exports[realm]).filter(|export| export.cached.mode().answers())?;
-    Some((export, Question::of(call)?))
+    Some((export, Question::of(call, meaning)?))
 }
 
 /// Whether a call is new, or was sent again.
@@ -323,6 +323,8 @@ pub(crate) struct Rules {
     reads: Result<(), Nfsstat3>,
     changes: Result<(), Nfsstat3>,
     squashes: bool,
+    /// The last credential, and on whose behalf the servers answer it.
+    last: (Vec<u8>, Who),
 }
 
 impl Rules {
@@ -337,7 +339,8 @@ impl Rules {
         };
         let first = shared.exports[realm].rules();
         let (reads, changes, squashes) = (Ok(()), Ok(()), false);
-        let rules = Self { owner, realm, first, others, reads, changes, squashes };
+        let last = (Vec::new(), Who::ANYONE);
+        let rules = Self { owner, realm, first, others, reads, changes, squashes, last };
         let permit = |mutates| rules.all().try_for_each(|export| permitted(export, client, mutates));
         let (reads, changes) = (permit(false), permit(true));
         let squashes = rules.all().any(|export| export.squash != Squash::None);
@@ -358,12 +361,15 @@ impl Rules {
         self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
     }
 
-    /// On whose behalf the servers answer.
-    fn who(&self, credential: &Credential<'_>) -> Who {
-        match self.squashes {
-            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
-            false => Who::of(credential),
+    /// On whose behalf the servers answer; most calls of a batch are of one user. `body` is the credential as it came.
+    fn who(&mut self, body: &[u8], credential: &Credential<'_>) -> &Who {
+        if self.last.0 != body || body.is_empty() {
+            let seen = if self.squashes { self.seen(credential) } else { None };
+            self.last.1 = Who::of(seen.as_ref().unwrap_or(credential));
+            self.last.0.clear();
+            self.last.0.extend_from_slice(body);
         }
+        &self.last.1
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.

@@ -32,7 +32,7 @@ impl Cached {
                 out.extend_from_slice(&attributes);
                 Some(Kind::Attributes)
             }
-            Question::Name(what) => self.lookup(now, place, what, who, out),
+            Question::Name(what, name) => self.lookup(now, (place, *name), what, who, out),
             Question::Access(object, mask) => self.access(now, place, (*object, *mask), who, out),
             Question::Link(symlink) => self.link(now, place, *symlink, who, out),
             Question::Page(dir, procedure) => self.page(now, place, *dir, (args, *procedure), who, out),
@@ -45,11 +45,18 @@ impl Cached {
         self.part(key).attributes(now, key, object)
     }
 
-    fn lookup(&self, now: Time, dir: Key, what: &DirOp<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
+    fn lookup(
+        &self,
+        now: Time,
+        (dir, name): (Key, Key),
+        what: &DirOp<'_>,
+        who: &Who,
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
         let mut handle = [0; HANDLE_MOST];
         let (length, dir_attributes) = {
             let mut part = self.part(dir);
-            let length = part.leads(now, dir, what, who, &mut handle)?;
+            let length = part.leads(now, (dir, name), what, who, &mut handle)?;
             (length, part.attributes(now, dir, what.dir))
         };
         let Some(object) = FileHandle::new(&handle[..length]).filter(|_| length > 0) else {
@@ -156,6 +163,11 @@ impl Part {
         payload(self.cache.get(now, &key)?.value, kind, identity)
     }
 
+    /// The same, of what only helps to answer.
+    pub(super) fn glance(&mut self, now: Time, key: Key, kind: Kind, identity: &[&[u8]]) -> Option<&[u8]> {
+        payload(self.cache.glance(now, &key)?, kind, identity)
+    }
+
     pub(super) fn attributes(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<Raw> {
         let raw: Raw = self.get(now, key, Kind::Attributes, &[object.bytes()])?.try_into().ok()?;
         self.sample(now, key, (Kind::Attributes, object.bytes()), None, &raw);
@@ -166,28 +178,27 @@ impl Part {
     fn leads(
         &mut self,
         now: Time,
-        dir: Key,
+        (dir, name): (Key, Key),
         what: &DirOp<'_>,
         who: &Who,
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
-        let of = Of(dir);
-        self.get(now, of.search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
-        self.target(now, dir, what, handle)
+        self.glance(now, Of(dir).search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
+        self.target(now, (dir, name), what, handle)
     }
 
     /// The same, whoever may look it up.
     pub(super) fn target(
         &mut self,
         now: Time,
-        dir: Key,
+        (dir, name): (Key, Key),
         what: &DirOp<'_>,
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
-        let of = Of(dir);
-        let since: [u8; 8] = self.get(now, of.children().key, Kind::Children, &[what.dir.bytes()])?.try_into().ok()?;
+        let children = self.glance(now, Of(dir).children().key, Kind::Children, &[what.dir.bytes()])?;
+        let since: [u8; 8] = children.try_into().ok()?;
         let identity = [what.dir.bytes(), what.name];
-        let value = self.cache.get(now, &of.name(what.name, Kind::Name).key)?.value;
+        let value = self.cache.get(now, &name)?.value;
         let known = payload(value, Kind::Name, &identity).or_else(|| payload(value, Kind::Absent, &identity))?;
         let (number, found) = known.split_first_chunk::<8>()?;
         if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {

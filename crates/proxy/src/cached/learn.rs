@@ -5,6 +5,7 @@ use super::label::{Kind, Of, Who, value};
 use super::question::Question;
 use super::{Cached, ENTRY_OVERHEAD, Part};
 use crate::clock::file_time;
+use crate::translate::Meaning;
 use midas_core::cache::{Entry, Facts, Fill, Left};
 use midas_core::key::Key;
 use midas_core::time::Time;
@@ -23,13 +24,14 @@ impl Cached {
         who: &Who,
         (procedure, results): (Procedure, &[u8]),
     ) {
-        let question = Call::decode(procedure, args).ok().and_then(|call| Question::of(&call));
+        let call = Call::decode(procedure, args).ok();
+        let question = call.and_then(|call| Question::of(&call, &Meaning::of(&call)?));
         let (Some(question), Ok(reply)) = (question, Reply::decode(procedure, results)) else { return };
         let seen = Seen::new(self, now, left, who);
         match (question, &reply) {
             (Question::Attributes(object), Reply::Getattr(Ok(attributes))) => seen.attributes(object, Some(attributes)),
-            (Question::Name(what), Reply::Lookup(Ok(found))) => seen.found(&what, found),
-            (Question::Name(what), Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes }))) => {
+            (Question::Name(what, _), Reply::Lookup(Ok(found))) => seen.found(&what, found),
+            (Question::Name(what, _), Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes }))) => {
                 seen.absent(&what, attributes.as_ref());
             }
             (Question::Access(object, mask), Reply::Access(Ok(ok))) => {
@@ -147,7 +149,7 @@ impl<'a> Seen<'a> {
         let number = left.number().to_be_bytes();
         let children = Of(key).children();
         let mut part = cached.part(key);
-        if part.cache.get(now, &children.key).is_none() {
+        if part.cache.glance(now, &children.key).is_none() {
             let since = value(Kind::Children, &[what.dir.bytes()], &[&number]);
             self.count(part.keep(now, left, children, since, changed, None));
         }
@@ -208,9 +210,9 @@ impl Part {
     fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) -> Fill {
         let key = Key::of(object.bytes());
         let raw = attributes.to_bytes();
-        let times = |raw: &[u8; Fattr3::SIZE]| raw[TIMES..].to_vec();
-        let held = self.attributes(now, key, object);
-        if attributes.ftype == Ftype3::Dir && held.is_some_and(|held| times(&held) < times(&raw)) {
+        let held = self.glance(now, key, Kind::Attributes, &[object.bytes()]);
+        let newer = held.is_some_and(|held| held.get(TIMES..) < Some(&raw[TIMES..]));
+        if attributes.ftype == Ftype3::Dir && newer {
             self.cache.invalidate(now, Of(key).children().key);
         }
         let kept = value(Kind::Attributes, &[object.bytes()], &[&raw]);

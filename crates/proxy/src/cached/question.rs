@@ -1,6 +1,7 @@
 //! What a cache can be asked: a read whose answer is kept and shared. Made once of a call; whatever else a call may be is said here alone.
 
-use super::label::{Kind, Of};
+use super::label::Of;
+use crate::translate::Meaning;
 use midas_core::key::Key;
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Procedure};
 
@@ -9,8 +10,8 @@ use midas_nfs::nfs3::{Call, DirOp, FileHandle, Procedure};
 pub(crate) enum Question<'c> {
     /// An object's attributes.
     Attributes(FileHandle<'c>),
-    /// Where a name leads.
-    Name(DirOp<'c>),
+    /// Where a name leads; the name's key.
+    Name(DirOp<'c>, Key),
     /// Which of these rights a user has.
     Access(FileHandle<'c>, u32),
     /// Where a symbolic link leads.
@@ -22,11 +23,11 @@ pub(crate) enum Question<'c> {
 }
 
 impl<'c> Question<'c> {
-    /// What a call asks; none for what is never kept.
-    pub(crate) fn of(call: &Call<'c>) -> Option<Self> {
+    /// What a call with this meaning asks; none for what is never kept.
+    pub(crate) fn of(call: &Call<'c>, meaning: &Meaning) -> Option<Self> {
         Some(match call {
             Call::Getattr { object } => Self::Attributes(*object),
-            Call::Lookup { what } => Self::Name(*what),
+            Call::Lookup { what } => Self::Name(*what, meaning.object),
             Call::Access { object, access } => Self::Access(*object, *access),
             Call::Readlink { symlink } => Self::Link(*symlink),
             Call::Readdir { dir, .. } => Self::Page(*dir, Procedure::Readdir),
@@ -54,7 +55,7 @@ impl<'c> Question<'c> {
     pub(crate) const fn personal(&self) -> bool {
         match self {
             Self::Attributes(_) => false,
-            Self::Name(_) | Self::Access(..) | Self::Link(_) | Self::Page(..) | Self::Limits(..) => true,
+            Self::Name(..) | Self::Access(..) | Self::Link(_) | Self::Page(..) | Self::Limits(..) => true,
         }
     }
 
@@ -63,7 +64,7 @@ impl<'c> Question<'c> {
         let of = Of(place);
         match self {
             Self::Attributes(_) => [place; 2],
-            Self::Name(what) => [of.name(what.name, Kind::Name).key, of.permission()],
+            Self::Name(_, name) => [*name, of.permission()],
             Self::Access(..) | Self::Limits(..) => [of.permission(); 2],
             Self::Link(_) | Self::Page(..) => [place, of.permission()],
         }

@@ -93,7 +93,7 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
     let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
     let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
     let mut out = Vec::new();
-    let question = Question::of(call).expect("a read that is kept");
+    let question = Question::of(call, &crate::translate::Meaning::of(call).unwrap()).expect("a read that is kept");
     match cached.ask(now, (&question, &args), (Key::of(place.bytes()), who), waits, &mut out) {
         // After a record mark and an RPC header.
         Asked::Answered(_) => Was::Told(out[28..].to_vec()),

@@ -163,7 +163,7 @@ impl Cached {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];
-        let found = match part.target(now, place, what, &mut handle) {
+        let found = match part.target(now, (place, name), what, &mut handle) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
