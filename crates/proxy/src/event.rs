@@ -8,6 +8,7 @@ use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::log;
 use crate::mountd::{Below, Mountd};
+use crate::peers::{Peers, Place};
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::relay::Relay;
@@ -15,6 +16,7 @@ use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use crate::whose::Whose;
 use midas_core::key::Key;
+use midas_core::peer::lease::{AttemptId, Refusal};
 use midas_core::time::Time;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
 use midas_nfs::record;
@@ -52,15 +54,22 @@ pub(crate) struct Shared {
     /// Whether somebody has a cache filled: one at a time.
     pub(crate) warming: AtomicBool,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
+    peers: Option<Arc<Peers>>,
 }
 
 impl Shared {
+    /// The other proxies, if there are such.
+    pub(crate) const fn peers(&self) -> Option<&Arc<Peers>> {
+        self.peers.as_ref()
+    }
+
     pub(crate) fn new(
         pools: Vec<Arc<Pool>>,
         exports: Vec<Realm>,
         mountd: Mountd,
         limits: crate::config::Limits,
         loops: usize,
+        peers: Option<Arc<Peers>>,
     ) -> Self {
         let tallies = (0..loops).map(|_| Tally::new(exports.len())).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
@@ -85,6 +94,7 @@ impl Shared {
             turned_away,
             warming: AtomicBool::new(false),
             replays,
+            peers,
         }
     }
 
@@ -116,6 +126,10 @@ pub(crate) enum Mail {
     Verified { about: About, verdict: Verdict },
     /// It was found out where the names of a call lead; none if nobody could tell.
     Led { number: usize, found: Option<Vec<Option<Key>>> },
+    /// The other proxies let a call leave until then.
+    Cleared { place: Place, id: AttemptId, until: Time },
+    /// They do not.
+    Barred { place: Place, why: Refusal },
 }
 
 /// How to reach a loop.
@@ -157,6 +171,8 @@ pub(crate) struct Loop {
     pub(crate) doubted: Slab<Box<Held>>,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
+    /// Calls that other proxies were told of, and when.
+    pub(crate) clearing: Slab<(Time, Box<Held>)>,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: Scratch,
     /// For calls that carry data: they leave room for others.
@@ -234,6 +250,7 @@ impl Loop {
             unsorted: Vec::new(),
             doubted: Slab::new(),
             finding: Slab::new(),
+            clearing: Slab::new(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
             large,
@@ -300,6 +317,8 @@ impl Loop {
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { key, stale } => self.sorted(key, stale),
                 Mail::Led { number, found } => self.led(now, number, found),
+                Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
+                Mail::Barred { place, why } => self.turned_down(now, place, why),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -466,8 +485,10 @@ impl Loop {
         for asker in displaced {
             self.displace(asker);
         }
-        // Names to be looked up need not wait for the tick.
-        if self.held.len() > before && self.held.iter().skip(before).any(|call| !call.unfound.is_empty()) {
+        // Names to be looked up and proxies to be told need not wait for the tick.
+        let clusters = self.shared.peers.is_some();
+        let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
+        if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
             self.send_held(self.time);
         }
         flow
@@ -597,6 +618,10 @@ impl Loop {
 
     fn tick(&mut self, now: Instant) {
         self.tend_links(self.time);
+        if self.shared.peers.is_some() {
+            self.tend_clearing(self.time);
+            self.tend_overdue();
+        }
         self.send_held(self.time);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();

@@ -28,6 +28,7 @@ mod keeper;
 mod life;
 mod link;
 mod mountd;
+mod peers;
 mod pool;
 mod prepare;
 mod realm;

@@ -109,9 +109,9 @@ impl Relay<'_> {
         match claim {
             None => (Vec::new(), None),
             Some(Claim::Reads(fetching)) => export.cached.landed(now, *fetching, results),
-            Some(Claim::Changes(claims)) => {
+            Some(Claim::Changes(changes)) => {
                 let reply = results.map(|results| (procedure, results));
-                claim::changed(now, self.shared, claims, ended, reply);
+                claim::changed(now, self.shared, *changes, ended, reply);
                 (Vec::new(), None)
             }
         }

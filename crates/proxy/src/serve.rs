@@ -18,6 +18,7 @@ use crate::reload;
 use crate::sampling;
 use crate::state::State;
 use midas_core::cache::{CleanStart, Rules, Settings};
+use midas_core::key::Key;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -73,8 +74,14 @@ impl Proxy {
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
         let (pools, exports) = realms(config, &state, (start, rules));
-        let shared =
-            Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
+        let shared = Arc::new(Shared::new(
+            pools,
+            exports,
+            Mountd::new(mappings),
+            config.limits(),
+            config.threads().max(1),
+            None,
+        ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
         let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
@@ -147,8 +154,10 @@ impl Proxy {
     /// Whether no call of this daemon can run at a server any more.
     fn quiet(&self) -> bool {
         let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
-        let known = |export: &Realm| export.cached.settled(export.pool.time(Instant::now()));
-        self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
+        let clusters = self.shared.peers().is_some();
+        let known = |export: &Realm| clusters || export.cached.settled(export.pool.time(Instant::now()));
+        let told = self.shared.peers().is_none_or(|peers| peers.quiet());
+        told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
 
     fn clients(&self) -> usize {
@@ -265,7 +274,15 @@ fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
         ttl_max,
         ..Settings::default()
     };
-    Told { settings, absent_max, midas_only: writers == Writers::MidasOnly, start, rules: Rules::ALL }
+    Told {
+        settings,
+        absent_max,
+        midas_only: writers == Writers::MidasOnly,
+        start,
+        rules: Rules::ALL,
+        leases: None,
+        name: Key::of(export.path.as_bytes()).0 as u32,
+    }
 }
 
 /// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.

@@ -25,14 +25,15 @@ pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
 
+use crate::peers::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{
-    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Left, Mode, Params, Rule, Rules, Settings, Stats,
+    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Left, Mark, Mode, Params, Rule, Rules, Settings, Stats,
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -48,6 +49,10 @@ pub(crate) struct Cached {
     /// No missing name is believed missing for longer.
     absent_max: Span,
     loose: Loose,
+    /// Leases of the other proxies, if there are such.
+    leases: Option<Arc<Leases>>,
+    /// What other proxies call the export.
+    name: u32,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -65,6 +70,8 @@ pub(crate) struct Part {
     joined: HashMap<FlightId, Joined>,
     /// Hits that are to be checked.
     samples: Vec<Sample>,
+    /// Names that mutations of this proxy are under way of.
+    claimed: HashSet<Key>,
 }
 
 /// A read under way, and who waits with it.
@@ -75,7 +82,7 @@ struct Joined {
 }
 
 /// What an export's cache is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Told {
     /// Bounds and times; `bytes_max` is for all parts.
     pub(crate) settings: Settings,
@@ -85,6 +92,10 @@ pub(crate) struct Told {
     pub(crate) midas_only: bool,
     pub(crate) start: CleanStart,
     pub(crate) rules: Rules,
+    /// Leases of the other proxies, if there are such.
+    pub(crate) leases: Option<Arc<Leases>>,
+    /// What other proxies call the export.
+    pub(crate) name: u32,
 }
 
 impl Cached {
@@ -97,7 +108,7 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new() })
+            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new(), claimed: HashSet::new() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
@@ -109,6 +120,8 @@ impl Cached {
             parts,
             absent_max: told.absent_max,
             loose: Loose::default(),
+            leases: told.leases.clone(),
+            name: told.name,
         })
     }
 
@@ -120,7 +133,34 @@ impl Cached {
     /// Whether calls may be answered from here.
     pub(crate) fn answers(&self, now: Time) -> bool {
         let mode = self.mode();
-        mode.answers() && (mode == Mode::Ttl || self.loose.none(now))
+        mode.answers() && (mode == Mode::Ttl || self.loose.none(now) && self.leased())
+    }
+
+    /// What other proxies call the export.
+    pub(crate) const fn name(&self) -> u32 {
+        self.name
+    }
+
+    /// Whether no other proxy can have changed anything unmarked.
+    fn leased(&self) -> bool {
+        self.leases.as_ref().is_none_or(|leases| leases.live())
+    }
+
+    /// Leases were lost: what was kept under them may not be true.
+    pub(crate) fn lease_lost(&self) {
+        if self.relies_on_marks() {
+            self.flush();
+        }
+    }
+
+    /// Another proxy changes something.
+    pub(crate) fn mark(&self, now: Time, place: Key, key: Key) -> Mark<Key> {
+        self.part(place).cache.mark(now, key)
+    }
+
+    /// That is over.
+    pub(crate) fn unmark(&self, now: Time, place: Key, mark: Mark<Key>) {
+        self.part(place).cache.end(now, mark, Ended::Done);
     }
 
     /// Whether mutations must be marked before they leave.
@@ -130,7 +170,8 @@ impl Cached {
 
     /// Whether a mutation must know what its names lead to.
     fn finds_targets(&self) -> bool {
-        self.relies_on_marks() && self.rules.has(Rule::Targets)
+        // Another proxy may rely on them where this one does not.
+        (self.relies_on_marks() || self.leases.is_some()) && self.rules.has(Rule::Targets)
     }
 
     /// Whether what is kept is true because nobody changes it unmarked.
@@ -140,7 +181,7 @@ impl Cached {
 
     /// A mutation is over of which it was not known what its names led to.
     fn loose_ended(&self, now: Time, ended: Ended, hold: Span) {
-        if ended == Ended::Unknown {
+        if ended != Ended::Done {
             self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
         }
         if self.relies_on_marks() {

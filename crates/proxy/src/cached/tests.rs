@@ -33,8 +33,15 @@ fn user(uid: u32) -> Who {
 
 fn cached(mode: Mode) -> Cached {
     let settings = Settings { mode, ..Settings::default() };
-    let told =
-        Told { settings, absent_max: Span::from_secs(10), midas_only: true, start: CleanStart::Yes, rules: Rules::ALL };
+    let told = Told {
+        settings,
+        absent_max: Span::from_secs(10),
+        midas_only: true,
+        start: CleanStart::Yes,
+        rules: Rules::ALL,
+        leases: None,
+        name: 0,
+    };
     Cached::new(at(0), &told).unwrap()
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
     loose: bool,
+    /// Whether that was known from the cache: true while no lease is lost.
+    assumed: bool,
 }
 
 #[derive(Debug)]
@@ -78,8 +80,10 @@ impl Cached {
                 return Claimed::Busy;
             };
             match (target, found) {
-                (Target::None, _) | (_, Found::Absent) => {}
+                (Target::None, _) => {}
+                (_, Found::Absent) => touched.assumed = true,
                 (target, Found::Object(object)) => {
+                    touched.assumed = true;
                     self.touch_target(now, object, target == Target::Moved, &mut touched);
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
@@ -104,15 +108,26 @@ impl Cached {
         self.touch_target(now, object, moves, touched);
     }
 
-    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
-    pub(crate) fn ended(&self, now: Time, touched: Touched, ended: Ended, reply: Option<(Procedure, &[u8])>) {
+    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
+    pub(crate) fn ended(
+        &self,
+        now: Time,
+        touched: Touched,
+        ended: Ended,
+        reply: Option<(Procedure, &[u8])>,
+    ) -> Option<Key> {
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
         // Others may have seen what was made before it was complete.
-        if let Some((Kind::Name, made)) = reply.as_ref().and_then(leads) {
-            self.gone(now, Key::of(made));
+        let made =
+            reply.as_ref().and_then(leads).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made));
+        if let Some(made) = made {
+            self.gone(now, made);
         }
         for Touch { place, mark, tells } in touched.marks {
             let mut part = self.part(place);
+            if matches!(tells, Some(Tells::Leads(..))) {
+                part.claimed.remove(&mark.key());
+            }
             let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
             match (ended, told) {
                 (Ended::Done, Some((kind, kept, changed_at))) => {
@@ -128,6 +143,7 @@ impl Cached {
             let hold = self.part(Key(0)).cache.hold_max();
             self.loose_ended(now, ended, hold);
         }
+        made
     }
 
     fn let_loose(&self, touched: &mut Touched) {
@@ -159,11 +175,11 @@ impl Cached {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if part.cache.pending(&name) {
+        if !part.claimed.insert(name) {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];
-        let found = match part.target(now, (place, name), what, &mut handle) {
+        let found = match part.target(now, (place, name), what, &mut handle).filter(|_| self.leased()) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
@@ -191,6 +207,22 @@ impl Cached {
 }
 
 impl Touched {
+    /// What is marked, from the mark of this number on: where it lies, what it is, and whether that is a name.
+    pub(crate) fn labels(&self, from: usize) -> impl Iterator<Item = (Key, Key, bool)> + '_ {
+        let label = |touch: &Touch| (touch.place, touch.mark.key(), matches!(touch.tells, Some(Tells::Leads(..))));
+        self.marks.iter().skip(from).map(label)
+    }
+
+    /// How many marks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether it relies on what the cache knew when it was marked.
+    pub(crate) const fn assumed(&self) -> bool {
+        self.assumed
+    }
+
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
         self.marks.push(Touch { place, mark, tells });
     }

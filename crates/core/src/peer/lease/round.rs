@@ -105,6 +105,11 @@ impl<K: Copy + Ord> Member<K> {
         taint
     }
 
+    /// Whether no attempt of this life waits or may still run.
+    pub fn quiet(&self) -> bool {
+        self.rounds.open.is_empty()
+    }
+
     /// Something was found to be different from what others may keep.
     pub fn tell_dropped(&mut self, keys: &[K]) {
         self.say_all(&Message::Drop { keys: keys.into() });
