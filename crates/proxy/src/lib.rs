@@ -46,4 +46,4 @@ mod verifier;
 mod verify;
 mod whose;
 
-pub use serve::Proxy;
+pub use serve::{Membership, Proxy};

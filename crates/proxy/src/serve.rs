@@ -11,14 +11,18 @@ use crate::keeper;
 use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
+use crate::peers::{Leases, Peers, Running, Slot, Upper};
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
 use crate::sampling;
 use crate::state::State;
+use midas_cluster::Cluster;
 use midas_core::cache::{CleanStart, Rules, Settings};
 use midas_core::key::Key;
+use midas_core::peer::lease::{self, MemberId, Terms};
+use midas_core::time::Span;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -42,24 +46,41 @@ pub struct Proxy {
     /// As far as it is in force.
     config: Config,
     life: Life,
+    cluster: Option<Cluster>,
+}
+
+/// The cluster that a proxy is a member of.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    /// Who the members are and how they talk.
+    pub settings: midas_cluster::Settings,
+    /// L: how long a grant is good for.
+    pub lease: Span,
+    /// Whether loads are shared.
+    pub shares: bool,
 }
 
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
         let life = Life::begin(&config.state().file);
-        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL)
+        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL, None)
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL)
+        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL, None)
+    }
+
+    /// The same, as a member of a cluster.
+    pub fn start_member(config: &Config, membership: Membership) -> io::Result<Self> {
+        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL, Some(membership))
     }
 
     /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
     #[doc(hidden)]
     pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), rules)
+        Self::launch(config, State::nowhere(), None, Life::alone(), rules, None)
     }
 
     fn launch(
@@ -68,24 +89,33 @@ impl Proxy {
         admin: Option<&config::Admin>,
         (life, start): (Life, CleanStart),
         rules: Rules,
+        membership: Option<Membership>,
     ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
-        let (pools, exports) = realms(config, &state, (start, rules));
+        let clock = Clock::new();
+        let member = membership.map(|membership| Joining::new(clock, config, membership, start)).transpose()?;
+        let peers = member.as_ref().map(|member| Arc::clone(&member.peers));
+        // What a former life may have left is the cluster's to know.
+        let start = if peers.is_some() { CleanStart::Yes } else { start };
+        let leases = peers.as_ref().map(|peers| Arc::clone(&peers.leases));
+        let (pools, exports) = realms(clock, config, &state, &(start, rules, leases));
         let shared = Arc::new(Shared::new(
             pools,
             exports,
             Mountd::new(mappings),
             config.limits(),
             config.threads().max(1),
-            None,
+            peers,
         ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
-        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
+        let (mailboxes, threads) = (Vec::new(), Vec::new());
+        let mut proxy = Self { shared, mailboxes, threads, nfs, mount, admin, config, life, cluster: None };
         proxy.start_loops(proxy.config.threads())?;
+        proxy.cluster = member.map(|member| member.join(&proxy.shared, &proxy.mailboxes));
         proxy.threads.extend(keeper::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
@@ -158,6 +188,16 @@ impl Proxy {
         let known = |export: &Realm| clusters || export.cached.settled(export.pool.time(Instant::now()));
         let told = self.shared.peers().is_none_or(|peers| peers.quiet());
         told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
+    }
+
+    /// Ends the membership in order: the others go on without waiting for this one.
+    fn leave(&mut self) {
+        let Some(cluster) = self.cluster.take() else { return };
+        cluster.sender().leave();
+        let (start, me) = (Instant::now(), (cluster.me(), cluster.incarnation()));
+        while cluster.status().view.members.contains(&me) && start.elapsed() < LEAVE_PATIENCE {
+            thread::sleep(READY_LOOK);
+        }
     }
 
     fn clients(&self) -> usize {
@@ -237,15 +277,52 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+        self.leave();
         if self.quiet() {
             self.life.end();
         }
     }
 }
 
+/// A member whose daemon is not complete yet.
+struct Joining {
+    cluster: Cluster,
+    slot: Slot,
+    running: Running,
+    peers: Arc<Peers>,
+}
+
+impl Joining {
+    fn new(clock: Clock, config: &Config, membership: Membership, start: CleanStart) -> io::Result<Self> {
+        let Membership { settings, lease, shares } = membership;
+        let members = settings.members.len();
+        let slot = Slot::default();
+        let cluster = Cluster::start(settings, |sender| Upper::new(Arc::clone(&slot), sender))?;
+        let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
+        let terms = Terms { size: members, lease, hold, drift: DRIFT, remember: REMEMBER };
+        let life = lease::Life { member: MemberId(cluster.me()), incarnation: cluster.incarnation() };
+        let peers = Arc::new(Peers::new(clock, life, terms, start == CleanStart::Yes));
+        let running = Running { peers: Arc::clone(&peers), shared: None, clock, members, me: cluster.me(), shares };
+        Ok(Self { cluster, slot, running, peers })
+    }
+
+    fn join(self, shared: &Arc<Shared>, mailboxes: &[Mailbox]) -> Cluster {
+        let sender = self.cluster.sender();
+        self.peers.attach(shared, mailboxes.to_vec(), Box::new(move || sender.wake()));
+        let running = Running { shared: Some(Arc::clone(shared)), ..self.running };
+        assert!(self.slot.set(running).is_ok(), "joins once");
+        self.cluster.sender().wake();
+        self.cluster
+    }
+}
+
+/// What every cache of this daemon shares: how it starts, its rules, its leases.
+type Common = (CleanStart, Rules, Option<Arc<Leases>>);
+
 /// The pools, and the exports that they serve.
-fn realms(config: &Config, state: &State, (start, rules): (CleanStart, Rules)) -> (Vec<Arc<Pool>>, Vec<Realm>) {
-    let (clock, mut first_link) = (Clock::new(), 0);
+fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec<Arc<Pool>>, Vec<Realm>) {
+    let (start, rules, leases) = common;
+    let mut first_link = 0;
     let mut pools = Vec::new();
     for pool in config.pools() {
         let pool = Arc::new(Pool::new(clock, pool.clone(), first_link));
@@ -253,7 +330,7 @@ fn realms(config: &Config, state: &State, (start, rules): (CleanStart, Rules)) -
         pools.push(pool);
     }
     let export = |(number, export): (usize, &Export)| {
-        let told = Told { rules, ..told(config, export, start) };
+        let told = Told { rules: *rules, leases: leases.clone(), ..told(config, export, *start) };
         Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
@@ -394,5 +471,11 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
 
 /// Beyond every listener's.
 const DATAGRAM: Token = Token(usize::MAX - 1);
+/// Clocks of members may run apart by so much, in thousandths.
+const DRIFT: u32 = 20;
+/// For so long after its end an operation that comes again is known.
+const REMEMBER: Span = Span::from_secs(120);
+/// The others are waited for no longer when a member leaves.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 const READY_LOOK: Duration = Duration::from_millis(10);
 const ACCEPT_LOOK: Duration = Duration::from_millis(100);

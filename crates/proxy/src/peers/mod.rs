@@ -4,10 +4,12 @@
 //! is carried out under one lock and in the protocol's order: marks are in the caches before their acknowledgement is in the outbox, and an answer's
 //! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
 
+mod above;
 mod leases;
 mod loads;
 mod wire;
 
+pub(crate) use above::{Running, Slot, Upper};
 pub(crate) use leases::Leases;
 
 use crate::clock::Clock;
@@ -165,12 +167,14 @@ impl Peers {
         })
     }
 
-    /// What is to be said now, by member.
-    pub(crate) fn outgoing(&self) -> Vec<(MemberId, Vec<u8>)> {
+    /// What is to be said now, by member, in frames of at most so many bytes.
+    pub(crate) fn outgoing(&self, most: usize) -> Vec<(MemberId, Vec<Vec<u8>>)> {
         let mut inner = lock(&self.inner);
-        let all = inner.outbox.iter_mut().enumerate().filter(|(_, frame)| !frame.is_empty());
-        let frames: Vec<_> = all.map(|(member, frame)| (MemberId(member as u8), std::mem::take(frame))).collect();
-        inner.counts.frames += frames.len() as u64;
+        let all = inner.outbox.iter_mut().enumerate().filter(|(_, said)| !said.is_empty());
+        let cut =
+            |(member, said): (usize, &mut Vec<u8>)| (MemberId(member as u8), wire::frames(std::mem::take(said), most));
+        let frames: Vec<_> = all.map(cut).collect();
+        inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
         frames
     }
 

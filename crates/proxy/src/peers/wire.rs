@@ -57,6 +57,27 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Messages in a row, cut between two of them into frames of at most so many bytes. One that is longer by itself is left out.
+pub(super) fn frames(said: Vec<u8>, most: usize) -> Vec<Vec<u8>> {
+    if said.len() <= most {
+        return vec![said];
+    }
+    let (mut frames, mut frame, mut rest) = (Vec::new(), Vec::new(), &said[..]);
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        let (message, behind) = rest.split_at((4 + u32::from_be_bytes(*length) as usize).min(rest.len()));
+        rest = behind;
+        if frame.len() + message.len() > most && !frame.is_empty() {
+            frames.push(std::mem::take(&mut frame));
+        }
+        if message.len() <= most {
+            frame.extend_from_slice(message);
+        }
+    }
+    frames.push(frame);
+    frames.retain(|frame: &Vec<u8>| !frame.is_empty());
+    frames
+}
+
 /// The messages of a frame, one by one; kinds that are not known are left out.
 pub(super) fn messages(frame: &[u8]) -> impl Iterator<Item = Result<Message<Label>, Malformed>> + '_ {
     let mut rest = frame;
@@ -329,6 +350,23 @@ mod tests {
                 cut[..4].copy_from_slice(&(length as u32 - 4).to_be_bytes());
                 assert!(messages(&cut).all(|message| message.is_err()), "{message:?} cut at {length}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_cut_between_messages() {
+        let (all, mut said) = (every_message(), Vec::new());
+        all.iter().for_each(|message| encode(&mut said, message));
+        for most in [500, 1000, said.len(), said.len() + 1] {
+            let frames = frames(said.clone(), most);
+            assert!(frames.iter().all(|frame| frame.len() <= most));
+            let back: Vec<_> = frames.iter().flat_map(|frame| messages(frame)).collect::<Result<_, _>>().unwrap();
+            let fit = |message: &&Message<Label>| {
+                let mut one = Vec::new();
+                encode(&mut one, message);
+                one.len() <= most
+            };
+            assert_eq!(back, all.iter().filter(fit).cloned().collect::<Vec<_>>(), "{most}");
         }
     }
 
