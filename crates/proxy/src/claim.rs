@@ -1,9 +1,9 @@
 //! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes and, among
 //! several proxies, its announcements to the others.
 
+use crate::accord::{Accord, Label};
 use crate::cached::{Claimed, Fetching, Touched, Unfound};
 use crate::event::Shared;
-use crate::peers::{Label, Peers};
 use crate::realm::Realm;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
@@ -62,9 +62,9 @@ pub(crate) enum Prepared {
 
 impl Changes {
     /// What the other proxies must say before it leaves.
-    pub(crate) fn clearance(&self, shared: &Shared, peers: &Peers) -> Clearance {
+    pub(crate) fn clearance(&self, shared: &Shared, accord: &Accord) -> Clearance {
         let assumed = self.touched.iter().any(|(_, touched)| touched.assumed());
-        if assumed && (peers.leases.flushes() != self.flushes || !peers.leases.live()) {
+        if assumed && (accord.leases.flushes() != self.flushes || !accord.leases.live()) {
             return Clearance::Void;
         }
         let (mut keys, mut names) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ impl Changes {
                 names.extend(name.then_some(label));
             }
         }
-        let now = peers.now();
+        let now = accord.now();
         match () {
             () if self.attempts.is_empty() || !keys.is_empty() => Clearance::Tell(keys, names),
             () if self.attempts.iter().any(|(_, until)| until.is_none_or(|until| until <= now)) => Clearance::Lapsed,
@@ -145,13 +145,13 @@ pub(crate) fn prepare(
     let mut watching = watching(shared, realm).peekable();
     if !changes || watching.peek().is_none() {
         // The others should know of what must not be executed twice, though they keep nothing.
-        let told = changes && !procedure.idempotent() && shared.peers().is_some();
+        let told = changes && !procedure.idempotent() && shared.accord().is_some();
         return Prepared::Ready(told.then(|| Claim::Changes(Box::default())));
     }
     let call = rpc::Call::decode(record).ok().and_then(|call| nfs3::Call::decode(procedure, call.args).ok());
     // It was decoded when it came.
     let Some(call) = call else { return Prepared::Ready(None) };
-    let flushes = shared.peers().map_or(0, |peers| peers.leases.flushes());
+    let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
     let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
     for export in watching {
         match export.cached.claim(now, &call) {
@@ -180,8 +180,8 @@ pub(crate) fn changed(
     mut ended: Ended,
     reply: Option<(Procedure, &[u8])>,
 ) {
-    if let Some(peers) = shared.peers().filter(|_| !changes.attempts.is_empty()) {
-        let taint = peers.ended(changes.attempts(), &outcome(ended, reply));
+    if let Some(accord) = shared.accord().filter(|_| !changes.attempts.is_empty()) {
+        let taint = accord.ended(changes.attempts(), &outcome(ended, reply));
         if let (Ended::Done, Some(until), Some(_)) = (ended, taint, reply) {
             ended = Ended::Until(until);
         }
@@ -192,8 +192,8 @@ pub(crate) fn changed(
         let new = cached.ended(now, touched, ended, reply);
         made.extend(new.map(|key| Label { export: cached.name(), place: key, key }));
     }
-    if let Some(peers) = shared.peers().filter(|_| !made.is_empty()) {
-        peers.drop_elsewhere(&made);
+    if let Some(accord) = shared.accord().filter(|_| !made.is_empty()) {
+        accord.drop_elsewhere(&made);
     }
 }
 

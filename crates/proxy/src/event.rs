@@ -1,6 +1,7 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
+use crate::accord::{Accord, Place};
 use crate::clerk::{About, Desk, Job, Unknown};
 use crate::clock::Clock;
 use crate::counters::{Bytes, Count, Tally};
@@ -8,7 +9,6 @@ use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::log;
 use crate::mountd::{Below, Mountd};
-use crate::peers::{Peers, Place};
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::relay::Relay;
@@ -54,13 +54,13 @@ pub(crate) struct Shared {
     /// Whether somebody has a cache filled: one at a time.
     pub(crate) warming: AtomicBool,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
-    peers: Option<Arc<Peers>>,
+    accord: Option<Arc<Accord>>,
 }
 
 impl Shared {
     /// The other proxies, if there are such.
-    pub(crate) const fn peers(&self) -> Option<&Arc<Peers>> {
-        self.peers.as_ref()
+    pub(crate) const fn accord(&self) -> Option<&Arc<Accord>> {
+        self.accord.as_ref()
     }
 
     pub(crate) fn new(
@@ -69,7 +69,7 @@ impl Shared {
         mountd: Mountd,
         limits: crate::config::Limits,
         loops: usize,
-        peers: Option<Arc<Peers>>,
+        accord: Option<Arc<Accord>>,
     ) -> Self {
         let tallies = (0..loops).map(|_| Tally::new(exports.len())).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
@@ -94,7 +94,7 @@ impl Shared {
             turned_away,
             warming: AtomicBool::new(false),
             replays,
-            peers,
+            accord,
         }
     }
 
@@ -486,7 +486,7 @@ impl Loop {
             self.displace(asker);
         }
         // Names to be looked up and proxies to be told need not wait for the tick.
-        let clusters = self.shared.peers.is_some();
+        let clusters = self.shared.accord.is_some();
         let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
         if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
             self.send_held(self.time);
@@ -618,7 +618,7 @@ impl Loop {
 
     fn tick(&mut self, now: Instant) {
         self.tend_links(self.time);
-        if self.shared.peers.is_some() {
+        if self.shared.accord.is_some() {
             self.tend_clearing(self.time);
             self.tend_overdue();
         }

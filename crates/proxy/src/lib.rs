@@ -9,6 +9,7 @@ pub mod config;
 pub mod log;
 pub mod survey;
 
+mod accord;
 mod admin;
 mod agreed;
 mod cached;
@@ -28,7 +29,6 @@ mod keeper;
 mod life;
 mod link;
 mod mountd;
-mod peers;
 mod pool;
 mod prepare;
 mod realm;
@@ -46,4 +46,5 @@ mod verifier;
 mod verify;
 mod whose;
 
+pub use accord::{Counts, Standing};
 pub use serve::{Membership, Proxy};

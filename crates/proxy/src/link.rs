@@ -48,6 +48,7 @@ pub(crate) enum State {
 }
 
 /// A call that waits for a server's answer.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Flight {
     pub(crate) waits: Waits,
     pub(crate) owner: Owner,

@@ -1,13 +1,13 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
+use crate::accord::{self, Accord, Place};
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Clearance, Prepared};
 use crate::clerk::Job;
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
-use crate::peers::{self, Peers, Place};
 use crate::relay::Waits;
 use crate::upstream::{Errand, Held};
 use midas_core::cache::Ended;
@@ -29,8 +29,8 @@ impl Loop {
                 }
             }
         }
-        if let (Some(peers), Some(Claim::Changes(_))) = (self.shared.peers().cloned(), &call.claim) {
-            call = self.cleared_by_all(now, &peers, call)?;
+        if let (Some(accord), Some(Claim::Changes(_))) = (self.shared.accord().cloned(), &call.claim) {
+            call = self.cleared_by_all(now, &accord, call)?;
         }
         if call.unfound.is_empty() {
             return Some(call);
@@ -70,17 +70,17 @@ impl Loop {
     }
 
     /// A mutation that the other proxies let through; otherwise they are told of it, and it waits for them.
-    fn cleared_by_all(&mut self, now: Time, peers: &Arc<Peers>, mut call: Box<Held>) -> Option<Box<Held>> {
+    fn cleared_by_all(&mut self, now: Time, accord: &Arc<Accord>, mut call: Box<Held>) -> Option<Box<Held>> {
         let Some(Claim::Changes(changes)) = &mut call.claim else { return Some(call) };
         // Whoever was refused comes back in a while.
         if call.refused_at.is_some_and(|refused| now.since(refused) < ASK_AGAIN) {
             self.held.push_back(call);
             return None;
         }
-        if !changes.patient() && (call.impatient || !peers.acts()) {
+        if !changes.patient() && (call.impatient || !accord.acts()) {
             return Some(call);
         }
-        match changes.clearance(&self.shared, peers) {
+        match changes.clearance(&self.shared, accord) {
             Clearance::Given => Some(call),
             Clearance::Void => {
                 call.claim = self.let_go(now, call.claim.take(), Ended::Done);
@@ -89,16 +89,16 @@ impl Loop {
                 None
             }
             Clearance::Lapsed => {
-                let lapsed = changes.lapsed(peers.now());
+                let lapsed = changes.lapsed(accord.now());
                 let number = self.clearing.insert((now, call));
-                peers.again((self.number, Place::Clearing(number)), lapsed);
+                accord.again((self.number, Place::Clearing(number)), lapsed);
                 None
             }
             Clearance::Tell(keys, names) => {
                 let first = changes.attempts().next().is_none();
                 let operation = first.then(|| self.operation(&call)).flatten();
                 let number = self.clearing.insert((now, call));
-                let announced = peers.announce((self.number, Place::Clearing(number)), operation, keys, names);
+                let announced = accord.announce((self.number, Place::Clearing(number)), operation, keys, names);
                 match (announced, self.clearing.get_mut(number)) {
                     (Ok(id), Some((_, call))) => {
                         if let Some(Claim::Changes(changes)) = &mut call.claim {
@@ -118,7 +118,7 @@ impl Loop {
         let Forward { xid, procedure, known, .. } = call.errand.forward;
         let known = known.filter(|_| !procedure.idempotent() && !call.verified)?;
         let client = self.shared.replays(xid).client(&known)?;
-        Some(peers::operation(client, xid, &call.record))
+        Some(accord::operation(client, xid, &call.record))
     }
 
     /// The other proxies let a call through.
@@ -198,14 +198,14 @@ impl Loop {
 
     /// Calls on links that may not be sent again before the others know.
     pub(crate) fn tend_overdue(&mut self) {
-        let Some(peers) = self.shared.peers().cloned() else { return };
+        let Some(accord) = self.shared.accord().cloned() else { return };
         for index in 0..self.links.len() {
             let overdue = self.links[index].chosen(|flight| flight.overdue);
             for xid in overdue {
                 let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { continue };
                 flight.overdue = false;
                 if let Some(Claim::Changes(changes)) = &mut flight.claim {
-                    peers.again((self.number, Place::Flight { link: index, xid }), changes.lapsed(peers.now()));
+                    accord.again((self.number, Place::Flight { link: index, xid }), changes.lapsed(accord.now()));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
+use crate::accord::{Accord, Leases, Running, Slot, Standing, Upper};
 use crate::admin::Admin;
 use crate::cached::Told;
 use crate::clerk;
@@ -11,7 +12,6 @@ use crate::keeper;
 use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
-use crate::peers::{Leases, Peers, Running, Slot, Upper};
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
@@ -97,10 +97,10 @@ impl Proxy {
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
         let clock = Clock::new();
         let member = membership.map(|membership| Joining::new(clock, config, membership, start)).transpose()?;
-        let peers = member.as_ref().map(|member| Arc::clone(&member.peers));
+        let accord = member.as_ref().map(|member| Arc::clone(&member.accord));
         // What a former life may have left is the cluster's to know.
-        let start = if peers.is_some() { CleanStart::Yes } else { start };
-        let leases = peers.as_ref().map(|peers| Arc::clone(&peers.leases));
+        let start = if accord.is_some() { CleanStart::Yes } else { start };
+        let leases = accord.as_ref().map(|accord| Arc::clone(&accord.leases));
         let (pools, exports) = realms(clock, config, &state, &(start, rules, leases));
         let shared = Arc::new(Shared::new(
             pools,
@@ -108,7 +108,7 @@ impl Proxy {
             Mountd::new(mappings),
             config.limits(),
             config.threads().max(1),
-            peers,
+            accord,
         ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
@@ -123,6 +123,16 @@ impl Proxy {
         proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
+    }
+
+    /// Whether answers may come from the cache as far as other proxies are concerned.
+    pub fn leased(&self) -> bool {
+        self.shared.accord().is_none_or(|accord| accord.leases.live())
+    }
+
+    /// How things stand between this proxy and the others; none without any.
+    pub fn among_peers(&self) -> Option<Standing> {
+        self.shared.accord().map(|accord| accord.standing())
     }
 
     /// Where NFS is answered.
@@ -184,9 +194,9 @@ impl Proxy {
     /// Whether no call of this daemon can run at a server any more.
     fn quiet(&self) -> bool {
         let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
-        let clusters = self.shared.peers().is_some();
+        let clusters = self.shared.accord().is_some();
         let known = |export: &Realm| clusters || export.cached.settled(export.pool.time(Instant::now()));
-        let told = self.shared.peers().is_none_or(|peers| peers.quiet());
+        let told = self.shared.accord().is_none_or(|accord| accord.quiet());
         told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
 
@@ -289,7 +299,7 @@ struct Joining {
     cluster: Cluster,
     slot: Slot,
     running: Running,
-    peers: Arc<Peers>,
+    accord: Arc<Accord>,
 }
 
 impl Joining {
@@ -301,14 +311,14 @@ impl Joining {
         let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
         let terms = Terms { size: members, lease, hold, drift: DRIFT, remember: REMEMBER };
         let life = lease::Life { member: MemberId(cluster.me()), incarnation: cluster.incarnation() };
-        let peers = Arc::new(Peers::new(clock, life, terms, start == CleanStart::Yes));
-        let running = Running { peers: Arc::clone(&peers), shared: None, clock, members, me: cluster.me(), shares };
-        Ok(Self { cluster, slot, running, peers })
+        let accord = Arc::new(Accord::new(clock, life, terms, start == CleanStart::Yes));
+        let running = Running { accord: Arc::clone(&accord), shared: None, clock, members, me: cluster.me(), shares };
+        Ok(Self { cluster, slot, running, accord })
     }
 
     fn join(self, shared: &Arc<Shared>, mailboxes: &[Mailbox]) -> Cluster {
         let sender = self.cluster.sender();
-        self.peers.attach(shared, mailboxes.to_vec(), Box::new(move || sender.wake()));
+        self.accord.attach(shared, mailboxes.to_vec(), Box::new(move || sender.wake()));
         let running = Running { shared: Some(Arc::clone(shared)), ..self.running };
         assert!(self.slot.set(running).is_ok(), "joins once");
         self.cluster.sender().wake();

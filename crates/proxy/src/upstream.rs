@@ -92,7 +92,7 @@ pub(crate) fn begin(
         Some(reads) => Some(reads),
         None => match errand.prepare(now, shared, record) {
             // Other proxies must be told first.
-            Prepared::Ready(Some(claim)) if shared.peers().is_some() => {
+            Prepared::Ready(Some(claim)) if shared.accord().is_some() => {
                 return Some(Box::new(held(Some(claim), Vec::new(), None)));
             }
             Prepared::Ready(claim) => claim,
@@ -139,7 +139,7 @@ impl Errand {
         let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
-            shared.peers().map_or(now, |peers| peers.now()),
+            shared.accord().map_or(now, |accord| accord.now()),
             Flight {
                 waits,
                 owner,

@@ -25,7 +25,7 @@ pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
 
-use crate::peers::Leases;
+use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{

@@ -23,7 +23,9 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
             put::u32(out, *past as u32);
             put::u64(out, *upto);
             put::u32(out, told.len() as u32);
-            told.iter().for_each(|told| put_told(out, told));
+            for told in told {
+                put_told(out, told);
+            }
         }
         Message::Release { epoch } => head(out, Tag::Release, *epoch),
         Message::Announce { epoch, id, round, intent } => {
@@ -339,7 +341,9 @@ mod tests {
     #[test]
     fn every_message_comes_back_as_it_was_and_every_prefix_of_it_is_refused() {
         let (all, mut frame) = (every_message(), Vec::new());
-        all.iter().for_each(|message| encode(&mut frame, message));
+        for message in &all {
+            encode(&mut frame, message);
+        }
         let back: Vec<Message<Label>> = messages(&frame).collect::<Result<_, _>>().unwrap();
         assert_eq!(back, all);
         for message in &all {
@@ -356,7 +360,9 @@ mod tests {
     #[test]
     fn what_is_said_is_cut_between_messages() {
         let (all, mut said) = (every_message(), Vec::new());
-        all.iter().for_each(|message| encode(&mut said, message));
+        for message in &all {
+            encode(&mut said, message);
+        }
         for most in [500, 1000, said.len(), said.len() + 1] {
             let frames = frames(said.clone(), most);
             assert!(frames.iter().all(|frame| frame.len() <= most));

@@ -45,7 +45,7 @@ pub(crate) enum Place {
 }
 
 /// The protocol's state, shared by the loops and the cluster's thread.
-pub(crate) struct Peers {
+pub(crate) struct Accord {
     pub(crate) leases: Arc<Leases>,
     clock: Clock,
     inner: Mutex<Inner>,
@@ -80,44 +80,49 @@ struct Waiting {
 
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Mutations of this proxy that were announced.
-    pub(crate) announced: u64,
-    /// Announcements that were let through, and how long they waited in all and at most.
-    pub(crate) permitted: u64,
-    pub(crate) waited: Span,
-    pub(crate) waited_max: Span,
+    pub announced: u64,
+    /// Announcements that were let through.
+    pub permitted: u64,
+    /// How long those waited in all.
+    pub waited: Span,
+    /// And at most.
+    pub waited_max: Span,
     /// Announcements that others, or this proxy itself, refused.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Mutations of others that were marked here.
-    pub(crate) marked: u64,
+    pub marked: u64,
     /// Times that everything was forgotten because a lease was lost.
-    pub(crate) flushed: u64,
+    pub flushed: u64,
     /// Messages that could not be read.
-    pub(crate) malformed: u64,
-    /// Messages said, and the frames that they went in.
-    pub(crate) messages: u64,
-    pub(crate) frames: u64,
+    pub malformed: u64,
+    /// Messages said.
+    pub messages: u64,
+    /// Frames that they went in.
+    pub frames: u64,
 }
 
 /// How things stand.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// The view that it acts in.
-    pub(crate) view: Option<View>,
+    pub view: Option<View>,
     /// Whether mutations may leave.
-    pub(crate) acts: bool,
+    pub acts: bool,
     /// For how long answers may come from the cache.
-    pub(crate) leased_for: Span,
+    pub leased_for: Span,
     /// Attempts that are known and not over.
-    pub(crate) pending: usize,
-    /// Calls of this proxy that wait for others, and how long the longest has.
-    pub(crate) waiting: usize,
-    pub(crate) longest: Span,
-    pub(crate) counts: Counts,
+    pub pending: usize,
+    /// Calls of this proxy that wait for others.
+    pub waiting: usize,
+    /// How long the longest of them has.
+    pub longest: Span,
+    /// What was done so far.
+    pub counts: Counts,
 }
 
-impl Peers {
+impl Accord {
     pub(crate) fn new(clock: Clock, life: Life, terms: Terms, tidy: bool) -> Self {
         let past = Past { tidy, intents: Vec::new() };
         let inner = Inner {

@@ -1,7 +1,7 @@
 //! What the cluster's thread calls: frames and views go to the lease protocol, datagrams are load shares. Until the daemon is complete the last view is
 //! kept for it and the rest is lost, which the protocol is made for.
 
-use super::Peers;
+use super::Accord;
 use super::loads::Loads;
 use crate::clock::{Clock, duration};
 use midas_cluster::{Above, Link, Sender, View as Agreed};
@@ -15,7 +15,7 @@ pub(crate) type Slot = Arc<OnceLock<Running>>;
 
 /// What the cluster's thread needs of the daemon.
 pub(crate) struct Running {
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) accord: Arc<Accord>,
     pub(crate) shared: Option<Arc<crate::event::Shared>>,
     pub(crate) clock: Clock,
     /// Configured members, and which of them this is.
@@ -62,14 +62,14 @@ impl Upper {
 impl Above for Upper {
     fn view(&mut self, view: &Agreed) {
         match self.slot.get() {
-            Some(running) => running.peers.view(meaning(view)),
+            Some(running) => running.accord.view(meaning(view)),
             None => self.early = Some(view.clone()),
         }
     }
 
     fn frame(&mut self, from: u8, incarnation: u64, _version: u16, bytes: &[u8]) {
         if let Some(running) = self.slot.get() {
-            running.peers.hear(Life { member: MemberId(from), incarnation }, bytes);
+            running.accord.hear(Life { member: MemberId(from), incarnation }, bytes);
         }
     }
 
@@ -89,11 +89,13 @@ impl Above for Upper {
     fn tick(&mut self) -> Option<Instant> {
         let running = self.slot.get()?;
         if let Some(view) = self.early.take() {
-            running.peers.view(meaning(&view));
+            running.accord.view(meaning(&view));
         }
-        let next = running.peers.tick();
-        for (to, frames) in running.peers.outgoing(midas_cluster::FRAME_MAX) {
-            frames.into_iter().for_each(|frame| self.sender.send(to.0, frame));
+        let next = running.accord.tick();
+        for (to, frames) in running.accord.outgoing(midas_cluster::FRAME_MAX) {
+            for frame in frames {
+                self.sender.send(to.0, frame);
+            }
         }
         let next = self.tell_loads().map_or(next, |loads| next.min(loads));
         Some(Instant::now() + duration(next).min(LOOK))
