@@ -11,6 +11,7 @@ use crate::keeper;
 use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
+use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
@@ -75,6 +76,8 @@ impl Proxy {
         let (pools, exports) = realms(config, &state, (start, rules));
         let shared =
             Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
+        // One that is a part of something else stands alone.
+        shared.join(admin.and_then(|_| Peers::start(config).transpose()).transpose()?);
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
         let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
@@ -120,6 +123,9 @@ impl Proxy {
     /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.
     pub fn reload(&mut self, new: &Config) -> Vec<Change> {
         let changes = reload::reload(&self.shared, &mut self.config, new);
+        if let Some(peers) = self.shared.peers() {
+            peers.reloaded(&self.config);
+        }
         reload::tell(&changes);
         changes
     }
@@ -132,6 +138,9 @@ impl Proxy {
         let start = Instant::now();
         while self.clients() > 0 && start.elapsed() < limit {
             thread::sleep(READY_LOOK);
+        }
+        if let Some(peers) = self.shared.peers() {
+            log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);
         }
         let left = self.clients();
         let level = if left == 0 { Level::Info } else { Level::Warn };
