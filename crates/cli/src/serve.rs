@@ -6,10 +6,10 @@ use crate::notify::Notify;
 use crate::signal;
 use clap::Args;
 use midas_proxy::config::{Config, ConfigError, Level, LogFormat};
-use midas_proxy::{Proxy, log};
+use midas_proxy::{Proxy, Witness, log};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Run the proxy: clients mount it, the servers of the configuration stand behind it
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// The configuration (see `midas check`)
     #[arg(long, value_name = "FILE", default_value = Config::PATH)]
     config: PathBuf,
+    /// Serve nobody and only vote in the cluster of the configuration, as the member that is its witness
+    #[arg(long)]
+    witness: bool,
     /// The unix socket that `midas status` and the other live commands use, instead of the configuration's
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -36,6 +39,9 @@ impl Options {
         log::set(config.log());
         raise_file_limit();
         let mut notify = Notify::new();
+        if self.witness {
+            return vote(&config, &stop, &mut notify);
+        }
         let mut proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
         let mut said = false;
         while !stop.load(Ordering::Relaxed) {
@@ -86,6 +92,21 @@ impl Options {
     }
 }
 
+/// Until told to stop.
+fn vote(config: &Config, stop: &AtomicBool, notify: &mut Notify) -> Result<(), Failure> {
+    let witness = Witness::start(config).map_err(|error| Failure::Broken(error.to_string()))?;
+    say(&format!("ready: cluster {}", witness.listen()))?;
+    notify.ready(VOTING);
+    while !stop.load(Ordering::Relaxed) {
+        notify.sign(|| true);
+        std::thread::sleep(LOOK);
+    }
+    notify.stopping();
+    witness.leave();
+    log::flush();
+    Ok(())
+}
+
 fn log_format(typed: &str) -> Result<LogFormat, String> {
     let found = LogFormat::NAMES.iter().find(|(name, _)| *name == typed);
     found.map(|(_, format)| *format).ok_or_else(|| "possible: text, json".to_owned())
@@ -111,5 +132,6 @@ fn say(line: &str) -> Result<(), Failure> {
 
 /// What `systemctl status` shows.
 const SERVING: &str = "clients are served";
+const VOTING: &str = "a witness of its cluster";
 /// How soon a signal is seen.
 const LOOK: Duration = Duration::from_millis(20);

@@ -22,6 +22,11 @@ mod view;
 mod views;
 mod wire;
 
+/// A digest of what should be equal at all members.
+pub fn digest(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
 pub use cluster::Cluster;
 pub use key::Key;
 pub use post::Sender;

@@ -19,6 +19,8 @@ pub const DRAIN: &str = "/api/v1/drain";
 pub const UNDRAIN: &str = "/api/v1/undrain";
 /// POST [`Bypass`]: [`Done`].
 pub const BYPASS: &str = "/api/v1/bypass";
+/// GET: [`Cluster`].
+pub const CLUSTER: &str = "/api/v1/cluster";
 /// POST [`Held`]: [`Holdings`]. Changes nothing.
 pub const CACHE: &str = "/api/v1/cache";
 /// POST [`Invalidate`]: [`Done`].
@@ -47,6 +49,77 @@ pub struct Status {
     pub exports: Vec<Export>,
     /// In the order of the file.
     pub pools: Vec<Pool>,
+}
+
+/// The cluster as this daemon sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// What it is called.
+    pub name: String,
+    /// Which member this daemon is.
+    pub me: String,
+    /// The number of the view; 0 if none was agreed yet.
+    pub epoch: u64,
+    /// Whether this daemon is in it, in this life.
+    pub in_view: bool,
+    /// How many members are.
+    pub present: usize,
+    /// Who leads the consensus, as far as this daemon knows.
+    pub leader: Option<String>,
+    /// Of the consensus.
+    pub term: u64,
+    /// In the order of the configuration, this one included.
+    pub members: Vec<Member>,
+    /// What came from the network and was refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Frames and datagrams that had no way.
+    pub lost: u64,
+    /// Why this daemon takes no part any more.
+    pub failed: Option<String>,
+}
+
+/// A member of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is shown as such")]
+pub struct Member {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Where it is reached.
+    pub address: String,
+    /// It votes, and serves nobody.
+    pub witness: bool,
+    /// Its last life that was heard of.
+    pub incarnation: Option<String>,
+    /// Whether messages pass both ways.
+    pub up: bool,
+    /// Whether this life of it is in the view.
+    pub in_view: bool,
+    /// Whether it said that it leaves.
+    pub leaving: bool,
+    /// Whether its pools and exports are the same; none if it has not said.
+    pub same_config: Option<bool>,
+    /// The number of its view, as it last said.
+    pub epoch: Option<u64>,
+    /// The version of messages that both speak.
+    pub version: Option<u16>,
+    /// The daemon's version.
+    pub software: String,
+    /// Round trip of the last heartbeat.
+    pub rtt_ms: Option<f64>,
+    /// Since it was last heard.
+    pub silent_ms: Option<f64>,
+    /// To it.
+    pub frames_sent: u64,
+    /// To it.
+    pub bytes_sent: u64,
+    /// From it.
+    pub frames_received: u64,
+    /// From it.
+    pub bytes_received: u64,
+    /// To it.
+    pub datagrams_sent: u64,
+    /// From it.
+    pub datagrams_received: u64,
 }
 
 /// An export.

@@ -9,6 +9,7 @@ use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::log;
 use crate::mountd::{Below, Mountd};
+use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::relay::Relay;
@@ -29,7 +30,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What all event loops share.
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) turned_away: Count,
     /// Whether somebody has a cache filled: one at a time.
     pub(crate) warming: AtomicBool,
+    /// The cluster that it belongs to.
+    peers: OnceLock<Peers>,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
     accord: Option<Arc<Accord>>,
 }
@@ -93,9 +96,20 @@ impl Shared {
             tallies,
             turned_away,
             warming: AtomicBool::new(false),
+            peers: OnceLock::new(),
             replays,
             accord,
         }
+    }
+
+    /// Belongs to a cluster from now on.
+    pub(crate) fn join(&self, peers: Peers) {
+        assert!(self.peers.set(peers).is_ok(), "a daemon joins once");
+    }
+
+    /// The cluster that it belongs to, if it is not alone.
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.get()
     }
 
     /// The duplicate requests of calls with this xid.

@@ -29,6 +29,7 @@ mod keeper;
 mod life;
 mod link;
 mod mountd;
+mod peers;
 mod pool;
 mod prepare;
 mod realm;
@@ -45,6 +46,13 @@ mod upstream;
 mod verifier;
 mod verify;
 mod whose;
+mod witness;
 
 pub use accord::{Counts, Standing};
-pub use serve::{Membership, Proxy};
+pub use serve::Proxy;
+pub use witness::Witness;
+
+/// Makes a file with a new key for a cluster; one that exists is left alone.
+pub fn create_cluster_key(file: &std::path::Path) -> std::io::Result<()> {
+    midas_cluster::Key::create(file)
+}

@@ -1,6 +1,6 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
-use crate::accord::{Accord, Leases, Running, Slot, Standing, Upper};
+use crate::accord::{Joining, Leases, Standing};
 use crate::admin::Admin;
 use crate::cached::Told;
 use crate::clerk;
@@ -18,11 +18,9 @@ use crate::regulate;
 use crate::reload;
 use crate::sampling;
 use crate::state::State;
-use midas_cluster::Cluster;
+
 use midas_core::cache::{CleanStart, Rules, Settings};
 use midas_core::key::Key;
-use midas_core::peer::lease::{self, MemberId, Terms};
-use midas_core::time::Span;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -46,41 +44,35 @@ pub struct Proxy {
     /// As far as it is in force.
     config: Config,
     life: Life,
-    cluster: Option<Cluster>,
-}
-
-/// The cluster that a proxy is a member of.
-#[derive(Clone, Debug)]
-pub struct Membership {
-    /// Who the members are and how they talk.
-    pub settings: midas_cluster::Settings,
-    /// L: how long a grant is good for.
-    pub lease: Span,
-    /// Whether loads are shared.
-    pub shares: bool,
 }
 
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
         let life = Life::begin(&config.state().file);
-        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL, None)
+        Self::launch(
+            config,
+            State::load(&config.state().file),
+            Some(config.admin()),
+            life,
+            (Rules::ALL, config.cluster()),
+        )
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL, None)
+        Self::launch(config, State::nowhere(), None, Life::alone(), (Rules::ALL, None))
     }
 
     /// The same, as a member of a cluster.
-    pub fn start_member(config: &Config, membership: Membership) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL, Some(membership))
+    pub fn start_member(config: &Config) -> io::Result<Self> {
+        Self::launch(config, State::nowhere(), None, Life::alone(), (Rules::ALL, config.cluster()))
     }
 
     /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
     #[doc(hidden)]
     pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), rules, None)
+        Self::launch(config, State::nowhere(), None, Life::alone(), (rules, None))
     }
 
     fn launch(
@@ -88,15 +80,14 @@ impl Proxy {
         state: State,
         admin: Option<&config::Admin>,
         (life, start): (Life, CleanStart),
-        rules: Rules,
-        membership: Option<Membership>,
+        (rules, cluster): (Rules, Option<&config::Cluster>),
     ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
         let clock = Clock::new();
-        let member = membership.map(|membership| Joining::new(clock, config, membership, start)).transpose()?;
+        let member = cluster.map(|cluster| Joining::new(clock, config, cluster, start)).transpose()?;
         let accord = member.as_ref().map(|member| Arc::clone(&member.accord));
         // What a former life may have left is the cluster's to know.
         let start = if accord.is_some() { CleanStart::Yes } else { start };
@@ -113,9 +104,11 @@ impl Proxy {
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let config = config.clone();
         let (mailboxes, threads) = (Vec::new(), Vec::new());
-        let mut proxy = Self { shared, mailboxes, threads, nfs, mount, admin, config, life, cluster: None };
+        let mut proxy = Self { shared, mailboxes, threads, nfs, mount, admin, config, life };
         proxy.start_loops(proxy.config.threads())?;
-        proxy.cluster = member.map(|member| member.join(&proxy.shared, &proxy.mailboxes));
+        if let Some(member) = member {
+            member.join(&proxy.shared, &proxy.mailboxes);
+        }
         proxy.threads.extend(keeper::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
@@ -167,6 +160,9 @@ impl Proxy {
     /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.
     pub fn reload(&mut self, new: &Config) -> Vec<Change> {
         let changes = reload::reload(&self.shared, &mut self.config, new);
+        if let Some(peers) = self.shared.peers() {
+            peers.reloaded(&self.config);
+        }
         reload::tell(&changes);
         changes
     }
@@ -179,6 +175,9 @@ impl Proxy {
         let start = Instant::now();
         while self.clients() > 0 && start.elapsed() < limit {
             thread::sleep(READY_LOOK);
+        }
+        if let Some(peers) = self.shared.peers() {
+            log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);
         }
         let left = self.clients();
         let level = if left == 0 { Level::Info } else { Level::Warn };
@@ -198,16 +197,6 @@ impl Proxy {
         let known = |export: &Realm| clusters || export.cached.settled(export.pool.time(Instant::now()));
         let told = self.shared.accord().is_none_or(|accord| accord.quiet());
         told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
-    }
-
-    /// Ends the membership in order: the others go on without waiting for this one.
-    fn leave(&mut self) {
-        let Some(cluster) = self.cluster.take() else { return };
-        cluster.sender().leave();
-        let (start, me) = (Instant::now(), (cluster.me(), cluster.incarnation()));
-        while cluster.status().view.members.contains(&me) && start.elapsed() < LEAVE_PATIENCE {
-            thread::sleep(READY_LOOK);
-        }
     }
 
     fn clients(&self) -> usize {
@@ -287,42 +276,10 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
-        self.leave();
+
         if self.quiet() {
             self.life.end();
         }
-    }
-}
-
-/// A member whose daemon is not complete yet.
-struct Joining {
-    cluster: Cluster,
-    slot: Slot,
-    running: Running,
-    accord: Arc<Accord>,
-}
-
-impl Joining {
-    fn new(clock: Clock, config: &Config, membership: Membership, start: CleanStart) -> io::Result<Self> {
-        let Membership { settings, lease, shares } = membership;
-        let members = settings.members.len();
-        let slot = Slot::default();
-        let cluster = Cluster::start(settings, |sender| Upper::new(Arc::clone(&slot), sender))?;
-        let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
-        let terms = Terms { size: members, lease, hold, drift: DRIFT, remember: REMEMBER };
-        let life = lease::Life { member: MemberId(cluster.me()), incarnation: cluster.incarnation() };
-        let accord = Arc::new(Accord::new(clock, life, terms, start == CleanStart::Yes));
-        let running = Running { accord: Arc::clone(&accord), shared: None, clock, members, me: cluster.me(), shares };
-        Ok(Self { cluster, slot, running, accord })
-    }
-
-    fn join(self, shared: &Arc<Shared>, mailboxes: &[Mailbox]) -> Cluster {
-        let sender = self.cluster.sender();
-        self.accord.attach(shared, mailboxes.to_vec(), Box::new(move || sender.wake()));
-        let running = Running { shared: Some(Arc::clone(shared)), ..self.running };
-        assert!(self.slot.set(running).is_ok(), "joins once");
-        self.cluster.sender().wake();
-        self.cluster
     }
 }
 
@@ -481,11 +438,6 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
 
 /// Beyond every listener's.
 const DATAGRAM: Token = Token(usize::MAX - 1);
-/// Clocks of members may run apart by so much, in thousandths.
-const DRIFT: u32 = 20;
-/// For so long after its end an operation that comes again is known.
-const REMEMBER: Span = Span::from_secs(120);
-/// The others are waited for no longer when a member leaves.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
+
 const READY_LOOK: Duration = Duration::from_millis(10);
 const ACCEPT_LOOK: Duration = Duration::from_millis(100);

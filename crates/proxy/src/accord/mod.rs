@@ -5,11 +5,13 @@
 //! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
 
 mod above;
+mod joining;
 mod leases;
 mod loads;
 mod wire;
 
-pub(crate) use above::{Running, Slot, Upper};
+use above::{Running, Slot, Upper};
+pub(crate) use joining::Joining;
 pub(crate) use leases::Leases;
 
 use crate::clock::Clock;

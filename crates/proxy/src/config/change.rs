@@ -143,6 +143,13 @@ fn names_its_table(entry: &Entry) -> bool {
     match entry.place.table {
         Table::Pool => entry.key == "name",
         Table::Export => entry.key == "path",
-        Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+        Table::Top
+        | Table::Listen
+        | Table::Cache
+        | Table::Cluster
+        | Table::Limits
+        | Table::Log
+        | Table::Admin
+        | Table::State => false,
     }
 }

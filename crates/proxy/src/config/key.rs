@@ -16,6 +16,8 @@ pub enum Table {
     Export,
     /// What is kept of all exports' answers.
     Cache,
+    /// The proxies that belong together.
+    Cluster,
     /// What is taken at most.
     Limits,
     /// What is said.
@@ -56,12 +58,13 @@ pub enum Fallback {
 
 impl Table {
     /// All, in the order of the document.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Top,
         Self::Listen,
         Self::Pool,
         Self::Export,
         Self::Cache,
+        Self::Cluster,
         Self::Limits,
         Self::Log,
         Self::Admin,
@@ -76,6 +79,7 @@ impl Table {
             Self::Pool => Some("pool"),
             Self::Export => Some("export"),
             Self::Cache => Some("cache"),
+            Self::Cluster => Some("cluster"),
             Self::Limits => Some("limits"),
             Self::Log => Some("log"),
             Self::Admin => Some("admin"),
@@ -87,7 +91,14 @@ impl Table {
     pub const fn is_list(self) -> bool {
         match self {
             Self::Pool | Self::Export => true,
-            Self::Top | Self::Listen | Self::Cache | Self::Limits | Self::Log | Self::Admin | Self::State => false,
+            Self::Top
+            | Self::Listen
+            | Self::Cache
+            | Self::Cluster
+            | Self::Limits
+            | Self::Log
+            | Self::Admin
+            | Self::State => false,
         }
     }
 
@@ -136,6 +147,7 @@ const LISTEN: Key = Key { table: Table::Listen, takes: "`address:port`, one or a
 const POOL: Key = Key { table: Table::Pool, ..RESTART };
 const EXPORT: Key = Key { table: Table::Export, ..RESTART };
 const LIVE: Key = Key { live: true, ..EXPORT };
+const CLUSTER: Key = Key { table: Table::Cluster, ..RESTART };
 const LIMIT: Key = Key { table: Table::Limits, ..RESTART };
 
 /// Every key.
@@ -370,6 +382,53 @@ pub const KEYS: &[Key] = &[
         default: Fallback::Value("\"256MiB\""),
         meaning: "what is kept of all exports' answers; at the limit what is least used goes",
         ..RESTART
+    },
+    Key {
+        name: "name",
+        takes: "letters, digits, `-`, `_`, `.`",
+        meaning: "what the cluster is called; members of another one are refused",
+        ..CLUSTER
+    },
+    Key {
+        name: "listen",
+        takes: "`address:port`",
+        default: Fallback::Value("\"0.0.0.0:7049\""),
+        meaning: "where the other members reach this one, TCP and UDP",
+        ..CLUSTER
+    },
+    Key {
+        name: "members",
+        takes: "a list of two to 16: `name=host:port`, and ` witness` behind one that votes and serves nobody",
+        meaning: "all proxies of the cluster, in the same order everywhere ([cluster.md](cluster.md))",
+        ..CLUSTER
+    },
+    Key {
+        name: "key_file",
+        takes: "absolute path",
+        default: Fallback::Value("\"/etc/midas/cluster.key\""),
+        meaning: "the secret of the cluster, the same everywhere, readable by its owner alone (`midas cluster key FILE` makes one)",
+        ..CLUSTER
+    },
+    Key {
+        name: "me",
+        takes: "name of a member",
+        default: Fallback::Words("the member that is called as this host is"),
+        meaning: "which member this is",
+        ..CLUSTER
+    },
+    Key {
+        name: "lease",
+        takes: "time, 100ms..60s",
+        default: Fallback::Value("\"2s\""),
+        meaning: "how long a member may answer from its cache without hearing from the others; a dead one delays changes by as much",
+        ..CLUSTER
+    },
+    Key {
+        name: "suspect_after",
+        takes: "time, 500ms..60s",
+        default: Fallback::Value("\"3s\""),
+        meaning: "how long a member may be silent before the others agree to go on without it",
+        ..CLUSTER
     },
     Key {
         name: "connections",

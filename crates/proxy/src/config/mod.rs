@@ -6,6 +6,7 @@
 mod address;
 pub(crate) mod caching;
 mod change;
+mod cluster;
 mod entry;
 mod error;
 mod key;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use caching::{Caching, Preset, Writers};
 pub use change::{Applies, Change, Difference};
+pub use cluster::{Cluster, ClusterMember};
 pub use entry::{Entry, Place};
 pub use error::{ConfigError, PROBLEMS_MAX, Problem};
 pub use key::{Fallback, KEYS, Key, Table};
@@ -47,6 +49,7 @@ pub struct Config {
     pools: Vec<Pool>,
     exports: Vec<Export>,
     cache: Cache,
+    cluster: Option<Cluster>,
     limits: Limits,
     log: Log,
     admin: Admin,
@@ -289,6 +292,11 @@ impl Config {
     /// The cache of all exports.
     pub fn cache(&self) -> Cache {
         self.cache
+    }
+
+    /// The proxies that it belongs to, if it is not alone.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
     }
 
     /// What the daemon takes at most.

@@ -2,6 +2,7 @@
 
 use super::address::collide;
 use super::caching::caching;
+use super::cluster;
 use super::key::Table;
 use super::nearest::{nearest, suggestion};
 use super::reading::{Reading, Section};
@@ -11,6 +12,7 @@ use super::value::{
 use super::{
     Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
 };
+use midas_core::cache::Mode;
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;
 use std::net::SocketAddr;
@@ -31,9 +33,11 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let threads = threads(root, reading);
     let (listen, listeners) = listen(&single(root, Table::Listen, reading), reading);
     let (pools, names) = pools(root, reading);
-    let exports = exports(root, &names, reading);
+    let alone = Table::Cluster.name().is_none_or(|name| root.get(name).is_none());
+    let exports = exports(root, &names, alone, reading);
     let cache = cache(&single(root, Table::Cache, reading), reading);
     let limits = limits(&single(root, Table::Limits, reading), reading);
+    let cluster = clustered(root, &listeners, reading);
     let log = log(&single(root, Table::Log, reading), reading);
     let admin = admin(&single(root, Table::Admin, reading), &listeners, reading);
     let state = state(&single(root, Table::State, reading), reading);
@@ -43,6 +47,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
         pools: pools?,
         exports: exports?,
         cache: cache?,
+        cluster: cluster?,
         limits: limits?,
         log: log?,
         admin: admin?,
@@ -230,7 +235,12 @@ fn no_server_twice(servers: &[Typed<(String, SocketAddr)>], reading: &mut Readin
     }
 }
 
-fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'_>) -> Option<Vec<Export>> {
+fn exports(
+    root: &DeTable<'_>,
+    pools: &[Option<String>],
+    alone: bool,
+    reading: &mut Reading<'_>,
+) -> Option<Vec<Export>> {
     let sections = several(root, Table::Export, EXPORTS_MAX, reading);
     let mut exports = Vec::new();
     let mut paths: Vec<String> = Vec::new();
@@ -242,7 +252,14 @@ fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'
             }
             paths.push(path.value.clone());
         }
-        exports.push(export(section, path.map(|path| path.value), pools, reading));
+        let export = export(section, path.map(|path| path.value), pools, reading);
+        if !alone && export.as_ref().is_some_and(|export| export.mode == Mode::Lease) {
+            reading.wrong(
+                section.place("mode"),
+                "mode: leases are not shared by a cluster yet; leave [cluster] out, or say ttl",
+            );
+        }
+        exports.push(export);
     }
     exports.into_iter().collect()
 }
@@ -293,6 +310,21 @@ fn pool_called(name: &Typed<String>, pools: &[Option<String>], reading: &mut Rea
 
 fn cache(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Cache> {
     Some(Cache { memory: section.read("memory", reading, size(1 << 20, 1 << 40))? })
+}
+
+/// The cluster, if the file has one.
+#[expect(clippy::option_option, reason = "the outer one is every reader's: what is wrong has been said")]
+fn clustered(
+    root: &DeTable<'_>,
+    listeners: &[Listener],
+    reading: &mut Reading<'_>,
+) -> Option<Option<cluster::Cluster>> {
+    if Table::Cluster.name().is_none_or(|name| root.get(name).is_none()) {
+        return Some(None);
+    }
+    let (cluster, listen) = cluster::cluster(&single(root, Table::Cluster, reading), reading)?;
+    no_collision(listeners, "listen", &listen, reading);
+    Some(Some(cluster))
 }
 
 fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {

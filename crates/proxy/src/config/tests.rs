@@ -1,6 +1,7 @@
 //! Whole files: what they mean, and what is wrong with them.
 
 mod caching;
+mod cluster;
 
 use super::*;
 use midas_core::route::policy::Gap;
@@ -79,6 +80,14 @@ ttl_max = "500ms"
 absent_max = "0s"
 [cache]
 memory = "1GiB"
+[cluster]
+name = "site"
+listen = "10.0.0.9:7050"
+members = ["a=nas1:7049", "b=10.0.0.9:7050", "w=[fd00::3]:7049 witness"]
+key_file = "/etc/m.key"
+me = "b"
+lease = "500ms"
+suspect_after = "10s"
 [limits]
 connections = 100
 record = "1MiB"
@@ -165,6 +174,7 @@ fn the_example_means_what_it_says() {
             caching: caching::DEFAULT,
         }],
         cache: Cache { memory: 256 << 20 },
+        cluster: None,
         limits: Limits {
             connections: 16_384,
             record: 2 << 20,
@@ -230,6 +240,13 @@ fn every_key_may_be_given_otherwise() {
         "500ms",
         "0s",
         "1GiB",
+        "site",
+        "10.0.0.9:7050",
+        "a=10.0.0.1:7049, b=10.0.0.9:7050, w=[fd00::3]:7049 witness",
+        "/etc/m.key",
+        "b",
+        "500ms",
+        "10s",
         "100",
         "1MiB",
         "16",
@@ -635,7 +652,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 23);
+    assert_eq!(ranged.count(), 25);
 }
 
 #[test]
