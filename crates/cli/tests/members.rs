@@ -4,12 +4,10 @@
 
 use midas_bench::Target;
 use midas_bench::coherence::{Coherence, run};
-use midas_cluster::{Key, Member, Settings};
-use midas_core::time::Span;
 use midas_history::{Mode, Report, check};
-use midas_lab::{Delay, Ganesha, PATIENCE, Part, Scratch, require};
+use midas_lab::{Delay, Ganesha, PATIENCE, Part, Scratch, require, until};
 use midas_nfsd::{Config, Limits, Namespace, Nfsd};
-use midas_proxy::{Membership, Proxy};
+use midas_proxy::Proxy;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,53 +21,42 @@ const LIMIT: Duration = Duration::from_secs(90);
 fn members(servers: &[String], mount_port: Option<u16>, source: &str, scratch: &Scratch) -> Vec<Proxy> {
     let address = midas_lab::loopback(1, &[]);
     let names = ["a", "b", "c"];
-    let members: Vec<Member> = names
-        .iter()
-        .map(|name| Member {
-            name: (*name).to_owned(),
-            address: (address, midas_lab::free_port(address)).into(),
-            witness: false,
-        })
-        .collect();
-    let proxies: Vec<Proxy> = (0..3)
-        .map(|me| {
-            let state_dir = scratch.path().join(names[me]);
-            std::fs::create_dir_all(&state_dir).unwrap();
-            let settings = Settings {
-                name: "test".to_owned(),
-                me: names[me].to_owned(),
-                listen: members[me].address,
-                members: members.clone(),
-                key: Key::new(&[7; 32]).unwrap(),
-                state_dir,
-                digest: [0; 32],
-                versions: 1..=1,
-                software: "test".to_owned(),
-                suspect_after: Duration::from_secs(2),
-                heartbeat: Duration::from_millis(100),
-            };
-            let membership = Membership { settings, lease: Span::from_secs(1), shares: true };
-            Proxy::start_member(&config(servers, mount_port, source), membership).unwrap()
-        })
-        .collect();
+    let ports = names.map(|_| midas_lab::free_port(address));
+    let list: Vec<String> =
+        names.iter().zip(ports).map(|(name, port)| format!("\"{name}={address}:{port}\"")).collect();
+    let key = scratch.path().join("key");
+    midas_proxy::create_cluster_key(&key).unwrap();
+    let start = |(me, port): (&str, u16)| {
+        let state = scratch.path().join(me);
+        std::fs::create_dir_all(&state).unwrap();
+        let text = format!(
+            "{}[state]\nfile = \"{}/state\"\n[cluster]\nname = \"test\"\nme = \"{me}\"\nlisten = \"{address}:{port}\"\n\
+             members = [{}]\nkey_file = \"{}\"\nlease = \"1s\"\nsuspect_after = \"2s\"\n",
+            served(servers, mount_port, source),
+            state.display(),
+            list.join(", "),
+            key.display()
+        );
+        Proxy::start_member(&midas_proxy::config::Config::parse(&text).unwrap()).unwrap()
+    };
+    let proxies: Vec<Proxy> = names.into_iter().zip(ports).map(start).collect();
     for proxy in &proxies {
         assert!(proxy.ready(PATIENCE));
     }
-    midas_lab::until("every proxy holds leases", || proxies.iter().all(Proxy::leased));
+    until("every proxy holds leases", || proxies.iter().all(Proxy::leased));
     proxies
 }
 
-fn config(servers: &[String], mount_port: Option<u16>, source: &str) -> midas_proxy::config::Config {
+fn served(servers: &[String], mount_port: Option<u16>, source: &str) -> String {
     let mount_port = mount_port.map_or(String::new(), |port| format!("mount_port = {port}\n"));
     let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
-    let text = format!(
+    format!(
         "threads = 2\n[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
          [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"0s\"\n\
          [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
          access = \"rw\"\nsquash = \"none\"\ninsecure = true\nmode = \"lease\"\nwriters = \"midas-only\"\n",
         servers.join(", ")
-    );
-    midas_proxy::config::Config::parse(&text).unwrap()
+    )
 }
 
 fn through(proxy: &Proxy) -> Target {

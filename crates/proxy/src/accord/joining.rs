@@ -21,6 +21,17 @@ pub(crate) struct Joining {
 
 impl Joining {
     pub(crate) fn new(clock: Clock, config: &Config, cluster: &config::Cluster, start: CleanStart) -> io::Result<Self> {
+        let late = |export: &&config::Export| {
+            let staleness = config.pools().get(export.pool).map_or(Span::ZERO, |pool| pool.staleness);
+            export.caching.writers == config::Writers::MidasOnly && staleness > Span::ZERO
+        };
+        if let Some(export) = config.exports().iter().find(late) {
+            let said = format!(
+                "{}: in a cluster, writers = \"midas-only\" needs servers that know of each other's changes at once (staleness = \"0s\")",
+                export.path
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+        }
         let (members, slot) = (cluster.members.len(), Slot::default());
         let peers = Peers::start(config, cluster, |sender| Upper::new(Arc::clone(&slot), sender))?;
         let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();

@@ -33,8 +33,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let threads = threads(root, reading);
     let (listen, listeners) = listen(&single(root, Table::Listen, reading), reading);
     let (pools, names) = pools(root, reading);
-    let alone = Table::Cluster.name().is_none_or(|name| root.get(name).is_none());
-    let exports = exports(root, &names, alone, reading);
+    let exports = exports(root, &names, reading);
     let cache = cache(&single(root, Table::Cache, reading), reading);
     let limits = limits(&single(root, Table::Limits, reading), reading);
     let cluster = clustered(root, &listeners, reading);
@@ -235,12 +234,7 @@ fn no_server_twice(servers: &[Typed<(String, SocketAddr)>], reading: &mut Readin
     }
 }
 
-fn exports(
-    root: &DeTable<'_>,
-    pools: &[Option<String>],
-    alone: bool,
-    reading: &mut Reading<'_>,
-) -> Option<Vec<Export>> {
+fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'_>) -> Option<Vec<Export>> {
     let sections = several(root, Table::Export, EXPORTS_MAX, reading);
     let mut exports = Vec::new();
     let mut paths: Vec<String> = Vec::new();
@@ -253,12 +247,6 @@ fn exports(
             paths.push(path.value.clone());
         }
         let export = export(section, path.map(|path| path.value), pools, reading);
-        if !alone && export.as_ref().is_some_and(|export| export.mode == Mode::Lease) {
-            reading.wrong(
-                section.place("mode"),
-                "mode: leases are not shared by a cluster yet; leave [cluster] out, or say ttl",
-            );
-        }
         exports.push(export);
     }
     exports.into_iter().collect()

@@ -67,10 +67,3 @@ fn what_is_wrong_with_a_cluster_is_told_where_it_stands() {
     let many = wrong(&with(&format!("[cluster]\nname = \"x\"\nmembers = [{}]\nme = \"m0\"\n", many.join(", "))));
     assert!(many.contains("the list must have 1..16 members, got 17"), "{many}");
 }
-
-#[test]
-fn leases_are_not_shared_yet() {
-    let lease = SHORT.to_owned() + "mode = \"lease\"\nwriters = \"midas-only\"\n";
-    parsed(&lease);
-    assert!(wrong(&(lease + TABLE)).starts_with("8:8: mode: leases are not shared by a cluster yet"));
-}
