@@ -13,9 +13,8 @@ mod support;
 use midas_bench::Target;
 use midas_bench::coherence::{Coherence, run};
 use midas_core::rng::Rng;
-use midas_history::{Mode, check};
 use midas_lab::raw::{self, Raw, handle};
-use midas_lab::{Scratch, create, mounted};
+use midas_lab::{Scratch, create};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, Nfsstat3, Procedure, Reply, Sattr3};
 use serde_json::Value;
@@ -129,7 +128,7 @@ impl World {
     fn write(&self, stop: &Receiver<()>) {
         let (mut client, _) = self.nfsd.endpoint(0).client();
         let (mut rng, start) = (Rng::new(11), Instant::now());
-        let mut lives: Vec<Life> = (0..FILES).map(|file| Life::new(self.changes, file, &mut rng)).collect();
+        let mut lives: Vec<Life> = (0..FILES).map(|_| Life::new(self.changes, &mut rng)).collect();
         let first = lives.iter_mut().enumerate().map(|(file, life)| Reverse((life.next(&mut rng), file)));
         let mut due: BinaryHeap<_> = first.collect();
         while let Some(Reverse((at, file))) = due.pop() {
@@ -164,12 +163,39 @@ impl World {
         let enough = |what: &str, count: f64, least: f64| {
             (count < least).then(|| format!("{name}: {count} {what}, at least {least} are needed"))
         };
+        // The checks are a random part of the hits: what they show is what there is, within what they can tell.
+        let spread = 4.0 * (different.max(share * checked) + 4.0).sqrt() / checked;
+        let apart = (different / checked - share).abs() - half - spread;
         vec![
+            (apart > 0.0).then(|| format!("{name}: MIDAS measured {different} of {checked}, the truth is {share}")),
             enough("hits", hits, 20.0 / self.target),
             enough("checks", checked, 1.0 / self.target),
             support::at_most(&format!("{name}, upper limit"), share + half, 1.2 * self.target),
         ]
     }
+}
+
+#[test]
+fn what_clients_of_a_ttl_export_saw_was_true_within_its_bound() {
+    let (nfsd, scratch) = (Nfsd::start(&["--memory", "--servers", "2"]), Scratch::new());
+    let export = "mode = \"ttl\"\nstale_target = 0.5\nttl_max = \"500ms\"\n";
+    let proxy = Site { export, ..Site::of(&nfsd.endpoints()) }.start();
+    let target = |address, path: &str, mount| Target::parse(&format!("{address}{path}?mount={mount}")).unwrap();
+    // Half of the clients go past MIDAS.
+    let past = nfsd.addresses[0];
+    let targets = vec![target(proxy.nfs[0], "/scratch", proxy.mount[0].port()), target(past, "/", past.port())];
+    let history = scratch.path().join("calls");
+    let config = Coherence { calls: CALLS, duration: LIMIT, changes: 0.1, ..Coherence::new(targets, history) };
+    run(&config, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
+    let cache: Value = serde_json::from_str(&proxy.command("cache --json")).unwrap();
+    let answered = cache["exports"][0]["cache"]["reads"]["answered"].as_u64().unwrap();
+    assert!(answered > CALLS / 50, "hardly anything was answered from the cache: {answered}");
+    let history = config.history.display();
+    // An entry lives for half a second from when its read left; the rest is for calls that are slow.
+    let said = support::text(&format!("history check {history} --mode ttl --bound 800ms"));
+    assert!(said.contains("no violation"), "{said}");
+    let strict = midas(&format!("history check {history} --mode strict"));
+    assert_eq!(strict.status.code(), Some(1), "old answers were given: {}", String::from_utf8_lossy(&strict.stdout));
 }
 
 fn getattrs(nfsd: &mut Nfsd) -> u64 {
@@ -196,8 +222,11 @@ struct Life {
 }
 
 impl Life {
-    fn new(changes: Changes, _file: usize, rng: &mut Rng) -> Self {
-        let (low, high): (f64, f64) = GAPS;
+    fn new(changes: Changes, rng: &mut Rng) -> Self {
+        let (low, high): (f64, f64) = match changes {
+            Changes::Steady => GAPS,
+            Changes::Bursty => QUIET,
+        };
         Self { changes, gap: low * (high / low).powf(rng.unit()), left: 0 }
     }
 
@@ -207,7 +236,7 @@ impl Life {
             (Changes::Steady, _) => self.gap,
             (Changes::Bursty, 0) => {
                 self.left = (BURST * rng.exponential()) as u32;
-                self.gap * BURST
+                self.gap
             }
             (Changes::Bursty, left) => {
                 self.left = left - 1;
@@ -222,9 +251,14 @@ const FILES: usize = 64;
 /// Calls under way of a reader.
 const AT_ONCE: usize = 16;
 /// Mean seconds between changes, from the file that changes most to the one that changes least.
-const GAPS: (f64, f64) = (1.0, 300.0);
+const GAPS: (f64, f64) = (0.5, 100.0);
+/// The same between bursts.
+const QUIET: (f64, f64) = (5.0, 200.0);
 /// Changes of a burst, and the seconds between them.
 const BURST: f64 = 20.0;
 const BURST_GAP: f64 = 0.05;
+const CALLS: u64 = 40_000;
+/// Far more than it takes.
+const LIMIT: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(40);
 const FULL: Duration = Duration::from_secs(600);

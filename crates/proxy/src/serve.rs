@@ -46,7 +46,7 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        let life = Life::begin(&config.state().file);
+        let life = Life::begin(&config.state().file)?;
         Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL)
     }
 
@@ -115,6 +115,12 @@ impl Proxy {
             thread::sleep(READY_LOOK);
         }
         true
+    }
+
+    /// Exports that no server was found for yet, by their paths.
+    pub fn unserved(&self) -> Vec<String> {
+        let without = self.shared.exports.iter().filter(|export| export.agreed().is_none());
+        without.map(|export| export.rules().path.clone()).collect()
     }
 
     /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.

@@ -8,6 +8,7 @@ use midas_nfs::nfs3::{
     Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
+use std::sync::mpsc::sync_channel;
 
 const DIR: FileHandle<'static> = handle(b"directory");
 const FILE: FileHandle<'static> = handle(b"file");
@@ -433,10 +434,13 @@ fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_i
     let cases = [(file(5), false, false), (read_later, false, false), (file(6), false, true), (file(6), true, false)];
     for (now_there, ours, demoted) in cases {
         let (cached, who) = (cached(Mode::Lease), user(1));
+        let (waiting, samples) = sync_channel(1);
+        cached.check_at(7, &waiting);
         read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
         let hits = (0..100_000).map(|_| told(&cached, at(2), &GETATTR, &who)).take_while(Option::is_some).count();
         assert_eq!(hits, 100_000);
-        let sample = cached.samples().pop().expect("one hit in a thousand, at least");
+        let (export, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+        assert!(export == 7 && samples.try_recv().is_err(), "further ones are not checked");
         if ours {
             change(&cached, at(2), &own().0, &own().1);
         }
