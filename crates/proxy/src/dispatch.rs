@@ -1,6 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::cached::{Asked, Kind, Who};
+use crate::cached::{Asked, Kind, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
@@ -159,10 +159,10 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(shared, owner, credential, &meaning) {
-        Some(export) => {
-            let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
-            match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
+    let claim = match cache_of(shared, owner, credential, (&arguments, &meaning)) {
+        Some((export, question)) => {
+            let who = if question.personal() { rules.who(call.credential.body, credential) } else { &Who::ANYONE };
+            match ask(now, export, tally, (&question, call.args), (meaning.place, who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -186,7 +186,7 @@ fn ask(
     now: Instant,
     export: &Realm,
     tally: &Tally,
-    call: (&nfs3::Call<'_>, &[u8]),
+    question: (&Question<'_>, &[u8]),
     place: (Key, &Who),
     waits: Waits,
     out: &mut Vec<u8>,
@@ -195,7 +195,7 @@ fn ask(
     if !export.cached.answers(now) {
         return Asked::Pass;
     }
-    let asked = export.cached.ask(now, call, place, waits, out);
+    let asked = export.cached.ask(now, question, place, waits, out);
     let (fate, answer) = match &asked {
         Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
@@ -210,10 +210,17 @@ fn ask(
     asked
 }
 
-/// The export whose cache may answer a call. What nobody in particular asks is asked of the servers: they may refuse it.
-fn cache_of<'s>(shared: &'s Shared, owner: Owner, credential: &Credential<'_>, meaning: &Meaning) -> Option<&'s Realm> {
+/// The export whose cache may answer a call, and what it is asked. What nobody in particular asks is asked of the servers: they may
+/// refuse it.
+fn cache_of<'s, 'c>(
+    shared: &'s Shared,
+    owner: Owner,
+    credential: &Credential<'_>,
+    (call, meaning): (&nfs3::Call<'c>, &Meaning),
+) -> Option<(&'s Realm, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    Some(&shared.exports[realm]).filter(|export| meaning.op.cacheable() && export.cached.mode().answers())
+    let export = Some(&shared.exports[realm]).filter(|export| export.cached.mode().answers())?;
+    Some((export, Question::of(call, meaning)?))
 }
 
 /// Whether a call is new, or was sent again.
@@ -316,6 +323,8 @@ pub(crate) struct Rules {
     reads: Result<(), Nfsstat3>,
     changes: Result<(), Nfsstat3>,
     squashes: bool,
+    /// The last credential, and on whose behalf the servers answer it.
+    last: (Vec<u8>, Who),
 }
 
 impl Rules {
@@ -330,7 +339,8 @@ impl Rules {
         };
         let first = shared.exports[realm].rules();
         let (reads, changes, squashes) = (Ok(()), Ok(()), false);
-        let rules = Self { owner, realm, first, others, reads, changes, squashes };
+        let last = (Vec::new(), Who::ANYONE);
+        let rules = Self { owner, realm, first, others, reads, changes, squashes, last };
         let permit = |mutates| rules.all().try_for_each(|export| permitted(export, client, mutates));
         let (reads, changes) = (permit(false), permit(true));
         let squashes = rules.all().any(|export| export.squash != Squash::None);
@@ -351,12 +361,15 @@ impl Rules {
         self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
     }
 
-    /// On whose behalf the servers answer.
-    fn who(&self, credential: &Credential<'_>) -> Who {
-        match self.squashes {
-            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
-            false => Who::of(credential),
+    /// On whose behalf the servers answer; most calls of a batch are of one user. `body` is the credential as it came.
+    fn who(&mut self, body: &[u8], credential: &Credential<'_>) -> &Who {
+        if self.last.0 != body || body.is_empty() {
+            let seen = if self.squashes { self.seen(credential) } else { None };
+            self.last.1 = Who::of(seen.as_ref().unwrap_or(credential));
+            self.last.0.clear();
+            self.last.0.extend_from_slice(body);
         }
+        &self.last.1
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.

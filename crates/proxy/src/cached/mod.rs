@@ -10,6 +10,7 @@ mod forget;
 mod held;
 mod label;
 mod learn;
+mod question;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub(crate) use held::Amount;
 use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
+pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
 

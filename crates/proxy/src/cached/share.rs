@@ -1,14 +1,15 @@
 //! Reads on their way: identical ones share one call (nfs3.md, D4). A client that joins gets of the reply only what is still true for it:
 //! attributes that a mutation may have changed since the call left are taken out.
 
-use super::label::{Kind, Of, Who};
+use super::label::{Kind, Who};
+use super::question::Question;
 use super::{Cached, Joined};
 use crate::dispatch;
 use crate::relay::Waits;
 use midas_core::cache::{Fetch, Left};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Call, Fattr3, Procedure, Reply};
+use midas_nfs::nfs3::{Fattr3, Procedure, Reply};
 
 /// What becomes of a read.
 pub(crate) enum Asked {
@@ -44,22 +45,19 @@ impl Cached {
     pub(crate) fn ask(
         &self,
         now: Time,
-        (call, args): (&Call<'_>, &[u8]),
+        (question, args): (&Question<'_>, &[u8]),
         (place, who): (Key, &Who),
         waits: Waits,
         out: &mut Vec<u8>,
     ) -> Asked {
         let begin = out.len();
         let mut kind = None;
-        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (call, args), (place, who), out));
+        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (question, args), (place, who), out));
         if let Some(kind) = kind {
             return Asked::Answered(kind);
         }
         out.truncate(begin);
-        match guards(call, place) {
-            Some(guards) => self.join(now, &guards, args, (place, who), waits),
-            None => Asked::Pass,
-        }
+        self.join(now, &question.guards(place), args, (place, who), waits)
     }
 
     fn join(&self, now: Time, guards: &[Key; 2], args: &[u8], (place, who): (Key, &Who), waits: Waits) -> Asked {
@@ -89,9 +87,8 @@ impl Cached {
         results: Option<&[u8]>,
     ) -> (Vec<Waits>, Option<Vec<u8>>) {
         let left = fetching.fetch.left();
-        let call = Call::decode(fetching.procedure, fetching.args()).ok();
-        if let (Some(call), Some(results)) = (&call, results) {
-            self.learn(now, left, (call, fetching.args()), &fetching.who, (fetching.procedure, results));
+        if let Some(results) = results {
+            self.learn(now, left, fetching.args(), &fetching.who, (fetching.procedure, results));
         }
         let Fetching { fetch, place, procedure, .. } = fetching;
         let waits = {
@@ -164,31 +161,6 @@ impl Cached {
         told.encode(&mut out);
         (out != results).then_some(out)
     }
-}
-
-/// What must be unchanged for a read to be shared; none for what is never shared.
-fn guards(call: &Call<'_>, place: Key) -> Option<[Key; 2]> {
-    let of = Of(place);
-    Some(match call {
-        Call::Getattr { .. } => [place; 2],
-        Call::Lookup { what } => [of.name(what.name, Kind::Name).key, of.permission()],
-        Call::Access { .. } | Call::Fsinfo { .. } | Call::Pathconf { .. } => [of.permission(); 2],
-        Call::Readlink { .. } | Call::Readdir { .. } | Call::Readdirplus { .. } => [place, of.permission()],
-        Call::Null
-        | Call::Setattr { .. }
-        | Call::Read { .. }
-        | Call::Write { .. }
-        | Call::Create { .. }
-        | Call::Mkdir { .. }
-        | Call::Symlink { .. }
-        | Call::Mknod { .. }
-        | Call::Remove { .. }
-        | Call::Rmdir { .. }
-        | Call::Rename { .. }
-        | Call::Link { .. }
-        | Call::Fsstat { .. }
-        | Call::Commit { .. } => return None,
-    })
 }
 
 /// Clients that wait with one call; those beyond send their own.

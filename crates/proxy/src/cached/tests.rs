@@ -94,7 +94,8 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
     let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
     let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
     let mut out = Vec::new();
-    match cached.ask(now, (call, &args), (Key::of(place.bytes()), who), waits, &mut out) {
+    let question = Question::of(call, &crate::translate::Meaning::of(call).unwrap()).expect("a read that is kept");
+    match cached.ask(now, (&question, &args), (Key::of(place.bytes()), who), waits, &mut out) {
         // After a record mark and an RPC header.
         Asked::Answered(_) => Was::Told(out[28..].to_vec()),
         Asked::Joined => Was::Joined,
@@ -414,7 +415,9 @@ fn a_full_cache_takes_the_memory_that_it_was_given_and_few_bytes_an_entry() {
     for number in 0..600_000_u32 {
         let (name, dir) = (format!("libmissing-{number}.so"), (number % 4096).to_be_bytes().repeat(7));
         let call = Call::Lookup { what: DirOp { dir: FileHandle::new(&dir).unwrap(), name: name.as_bytes() } };
-        cached.learn(at(1), cached.clock.left(at(1)), (&call, &[]), &user(1), (Procedure::Lookup, &reply));
+        let mut args = Vec::new();
+        call.encode(&mut args);
+        cached.learn(at(1), cached.clock.left(at(1)), &args, &user(1), (Procedure::Lookup, &reply));
     }
     let took = resident().saturating_sub(before);
     let stats = cached.stats();

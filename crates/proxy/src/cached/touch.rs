@@ -71,7 +71,8 @@ impl Cached {
     /// Marks what a mutation changes.
     pub(crate) fn claim(&self, now: Time, call: &Call<'_>) -> Claimed {
         let (mut touched, mut unfound) = (Touched::default(), Vec::new());
-        for (what, target) in names(call) {
+        let Changes { names, objects } = Changes::of(call);
+        for (what, target) in names.into_iter().flatten() {
             let Some(found) = self.claim_name(now, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
                 return Claimed::Busy;
@@ -88,7 +89,7 @@ impl Cached {
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
         }
-        for (object, role) in objects(call) {
+        for (object, role) in objects.into_iter().flatten() {
             self.touch(now, object, role, &mut touched);
         }
         if let Call::Setattr { object, .. } = call {
@@ -162,7 +163,7 @@ impl Cached {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];
-        let found = match part.target(now, place, what, &mut handle) {
+        let found = match part.target(now, (place, name), what, &mut handle) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
@@ -212,62 +213,60 @@ enum Target {
     Moved,
 }
 
-/// The names that a call binds or unbinds.
-fn names<'c>(call: &Call<'c>) -> impl Iterator<Item = (DirOp<'c>, Target)> {
-    let (first, second) = match call {
-        Call::Create { place, how: CreateHow::Unchecked(_) } => (Some((*place, Target::Changed)), None),
-        Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
-        | Call::Mkdir { place, .. }
-        | Call::Symlink { place, .. }
-        | Call::Mknod { place, .. } => (Some((*place, Target::None)), None),
-        Call::Remove { object } | Call::Rmdir { object } => (Some((*object, Target::Changed)), None),
-        Call::Rename { from, to } if from == to => (Some((*from, Target::Moved)), None),
-        Call::Rename { from, to } => (Some((*from, Target::Moved)), Some((*to, Target::Changed))),
-        Call::Link { link, .. } => (Some((*link, Target::None)), None),
-        Call::Null
-        | Call::Getattr { .. }
-        | Call::Setattr { .. }
-        | Call::Lookup { .. }
-        | Call::Access { .. }
-        | Call::Readlink { .. }
-        | Call::Read { .. }
-        | Call::Write { .. }
-        | Call::Readdir { .. }
-        | Call::Readdirplus { .. }
-        | Call::Fsstat { .. }
-        | Call::Fsinfo { .. }
-        | Call::Pathconf { .. }
-        | Call::Commit { .. } => (None, None),
-    };
-    first.into_iter().chain(second)
+/// What a call changes.
+#[derive(Default)]
+struct Changes<'c> {
+    /// Names that it binds or unbinds.
+    names: [Option<(DirOp<'c>, Target)>; 2],
+    /// Objects that it names.
+    objects: [Option<(FileHandle<'c>, Role)>; 2],
 }
 
-/// The objects that a call names and changes.
-fn objects<'c>(call: &Call<'c>) -> impl Iterator<Item = (FileHandle<'c>, Role)> {
-    let (first, second) = match call {
-        Call::Setattr { object, .. } => (Some((*object, Role::Object)), None),
-        Call::Write { file, .. } | Call::Commit { file, .. } => (Some((*file, Role::Object)), None),
-        Call::Create { place, .. }
-        | Call::Mkdir { place, .. }
-        | Call::Symlink { place, .. }
-        | Call::Mknod { place, .. } => (Some((place.dir, Role::Directory)), None),
-        Call::Remove { object } | Call::Rmdir { object } => (Some((object.dir, Role::Directory)), None),
-        Call::Rename { from, to } if from.dir == to.dir => (Some((from.dir, Role::Directory)), None),
-        Call::Rename { from, to } => (Some((from.dir, Role::Directory)), Some((to.dir, Role::To))),
-        Call::Link { file, link } => (Some((*file, Role::Object)), Some((link.dir, Role::Directory))),
-        Call::Null
-        | Call::Getattr { .. }
-        | Call::Lookup { .. }
-        | Call::Access { .. }
-        | Call::Readlink { .. }
-        | Call::Read { .. }
-        | Call::Readdir { .. }
-        | Call::Readdirplus { .. }
-        | Call::Fsstat { .. }
-        | Call::Fsinfo { .. }
-        | Call::Pathconf { .. } => (None, None),
-    };
-    first.into_iter().chain(second)
+impl<'c> Changes<'c> {
+    fn of(call: &Call<'c>) -> Self {
+        match call {
+            Call::Setattr { object, .. } => Self::object(*object),
+            Call::Write { file, .. } | Call::Commit { file, .. } => Self::object(*file),
+            Call::Create { place, how: CreateHow::Unchecked(_) } => Self::name(*place, Target::Changed),
+            Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
+            | Call::Mkdir { place, .. }
+            | Call::Symlink { place, .. }
+            | Call::Mknod { place, .. } => Self::name(*place, Target::None),
+            Call::Remove { object } | Call::Rmdir { object } => Self::name(*object, Target::Changed),
+            Call::Rename { from, to } if from == to => Self::name(*from, Target::Moved),
+            Call::Rename { from, to } => {
+                let second = Some((to.dir, Role::To)).filter(|_| from.dir != to.dir);
+                Self {
+                    names: [Some((*from, Target::Moved)), Some((*to, Target::Changed))],
+                    objects: [Some((from.dir, Role::Directory)), second],
+                }
+            }
+            Call::Link { file, link } => Self {
+                names: [Some((*link, Target::None)), None],
+                objects: [Some((*file, Role::Object)), Some((link.dir, Role::Directory))],
+            },
+            Call::Null
+            | Call::Getattr { .. }
+            | Call::Lookup { .. }
+            | Call::Access { .. }
+            | Call::Readlink { .. }
+            | Call::Read { .. }
+            | Call::Readdir { .. }
+            | Call::Readdirplus { .. }
+            | Call::Fsstat { .. }
+            | Call::Fsinfo { .. }
+            | Call::Pathconf { .. } => Self::default(),
+        }
+    }
+
+    fn object(object: FileHandle<'c>) -> Self {
+        Self { objects: [Some((object, Role::Object)), None], ..Self::default() }
+    }
+
+    /// A name, and so its directory.
+    fn name(what: DirOp<'c>, target: Target) -> Self {
+        Self { names: [Some((what, target)), None], objects: [Some((what.dir, Role::Directory)), None] }
+    }
 }
 
 /// Where the call's name leads now. Of a RENAME that cannot be said: it does nothing if both names are of one object.
