@@ -29,8 +29,8 @@ impl Life {
     }
 
     /// For a daemon that leaves nothing behind, and finds nothing.
-    pub(crate) fn alone() -> (Self, CleanStart) {
-        (Self(None), CleanStart::Yes)
+    pub(crate) fn alone() -> Self {
+        Self(None)
     }
 
     /// Every call was answered, and none is sent any more.

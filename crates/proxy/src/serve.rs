@@ -46,26 +46,39 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        let life = Life::begin(&config.state().file)?;
-        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL)
+        let (mut life, start) = Life::begin(&config.state().file)?;
+        let started = Self::launch(config, State::load(&config.state().file), Some(config.admin()), start, Rules::ALL);
+        match started {
+            Ok(mut proxy) => {
+                proxy.life = life;
+                Ok(proxy)
+            }
+            Err(error) => {
+                // No call was sent: the next start is as clean as this one.
+                if start == CleanStart::Yes {
+                    life.end();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL)
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, Rules::ALL)
     }
 
     /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
     #[doc(hidden)]
     pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), rules)
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, rules)
     }
 
     fn launch(
         config: &Config,
         state: State,
         admin: Option<&config::Admin>,
-        (life, start): (Life, CleanStart),
+        start: CleanStart,
         rules: Rules,
     ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
@@ -76,7 +89,7 @@ impl Proxy {
         let shared =
             Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
-        let config = config.clone();
+        let (config, life) = (config.clone(), Life::alone());
         let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
         proxy.start_loops(proxy.config.threads())?;
         proxy.threads.extend(keeper::start(&proxy.shared));
