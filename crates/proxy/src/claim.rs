@@ -29,8 +29,8 @@ pub(crate) enum Prepared {
     Busy,
 }
 
-/// Marks what a call changes, in every export that may have it cached.
-pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: &[u8]) -> Prepared {
+/// Marks what a call changes that came then, in every export that may have it cached.
+pub(crate) fn prepare(now: Time, since: Time, shared: &Shared, (realm, op): (usize, Op), record: &[u8]) -> Prepared {
     let changes = op.mutates() || op == Op::Commit;
     let mut watching = watching(shared, realm).peekable();
     if !changes || watching.peek().is_none() {
@@ -44,7 +44,7 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
     let Some(call) = call else { return Prepared::Ready(None) };
     let (mut claims, mut unfound) = (Vec::new(), Vec::new());
     for export in watching {
-        match export.cached.claim(now, &call) {
+        match export.cached.claim(now, since, &call) {
             Claimed::Marked(touched, names) => {
                 claims.push((export.number, touched));
                 unfound.extend(names);

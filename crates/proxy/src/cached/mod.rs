@@ -15,6 +15,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 mod touch;
+mod turns;
 
 use check::Checks;
 pub(crate) use check::{Heard, Sample};
@@ -25,6 +26,7 @@ pub(crate) use learn::Learned;
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
+use turns::Turns;
 
 use crate::pool::lock;
 use crate::relay::Waits;
@@ -69,6 +71,8 @@ pub(crate) struct Part {
     joined: HashMap<FlightId, Joined>,
     /// Where hits go that are to be checked.
     checks: Option<Checks>,
+    /// Names that mutations have waited for.
+    turns: Turns,
 }
 
 /// A read under way, and who waits with it.
@@ -101,7 +105,7 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new(), checks: None })
+            Mutex::new(Part { cache, joined: HashMap::new(), checks: None, turns: Turns::default() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);

@@ -122,7 +122,7 @@ fn read(cached: &Cached, now: Time, call: &Call<'_>, who: &Who, reply: &Reply<'_
 }
 
 fn claim(cached: &Cached, now: Time, call: &Call<'_>) -> (Touched, Vec<Unfound>) {
-    match cached.claim(now, call) {
+    match cached.claim(now, now, call) {
         Claimed::Marked(touched, unfound) => (touched, unfound),
         Claimed::Busy => panic!("nothing else changes it"),
     }
@@ -207,10 +207,27 @@ fn d1_one_mutation_of_a_name_at_a_time() {
     let cached = cached(Mode::Lease);
     let (touched, _) = claim(&cached, at(1), &remove());
     let rename = Call::Rename { from: DirOp { name: b"from", ..NAME }, to: NAME };
-    assert!(matches!(cached.claim(at(1), &rename), Claimed::Busy));
+    assert!(matches!(cached.claim(at(1), at(1), &rename), Claimed::Busy));
     cached.ended(at(2), touched, Ended::Done, None);
     let (touched, _) = claim(&cached, at(3), &rename);
     cached.ended(at(4), touched, Ended::Done, None);
+}
+
+#[test]
+fn d1_a_mutation_that_has_waited_long_is_next_for_all_of_its_names() {
+    let cached = cached(Mode::Lease);
+    let from = DirOp { name: b"from", ..NAME };
+    let rename = Call::Rename { from, to: NAME };
+    let (running, _) = claim(&cached, at(1), &remove());
+    assert!(matches!(cached.claim(at(3), at(2), &rename), Claimed::Busy));
+    cached.ended(at(3), running, Ended::Done, None);
+    for younger in [remove(), Call::Remove { object: from }] {
+        assert!(matches!(cached.claim(at(3), at(3), &younger), Claimed::Busy), "it is not its turn");
+    }
+    let Claimed::Marked(touched, _) = cached.claim(at(3), at(2), &rename) else { panic!("it is its turn") };
+    cached.ended(at(3), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &remove());
+    cached.ended(at(3), touched, Ended::Done, None);
 }
 
 #[test]
