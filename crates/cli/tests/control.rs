@@ -150,6 +150,9 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
     let config = world.proxy.socket().with_file_name("midas.toml");
+    // With a state of its own: one that is in use is refused before.
+    let other = std::fs::read_to_string(&config).unwrap().replace("state.json", "other.json");
+    std::fs::write(&config, other).unwrap();
     let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
 }
