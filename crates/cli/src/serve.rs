@@ -10,7 +10,7 @@ use midas_proxy::{Proxy, Witness, log};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Run the proxy: clients mount it, the servers of the configuration stand behind it
 ///
@@ -43,11 +43,15 @@ impl Options {
             return vote(&config, &stop, &mut notify);
         }
         let mut proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
-        let mut said = false;
+        let (mut said, mut patience) = (false, Some(Instant::now() + PATIENCE));
         while !stop.load(Ordering::Relaxed) {
             if !said && proxy.ready(Duration::ZERO) {
                 said = true;
                 say_ready(&proxy, &notify)?;
+            }
+            if !said && patience.is_some_and(|end| Instant::now() >= end) {
+                patience = None;
+                say_waiting(&proxy);
             }
             if reload.swap(false, Ordering::Relaxed) {
                 self.reload(&mut proxy, &notify, said);
@@ -121,6 +125,13 @@ fn say_ready(proxy: &Proxy, notify: &Notify) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Nobody has to look at the status to see why nothing is said.
+fn say_waiting(proxy: &Proxy) {
+    let (unserved, servers) = (proxy.unserved().join(","), proxy.open());
+    let help = "calls wait, mounts are refused; `midas doctor` asks the servers";
+    log::warn("not ready", &[("exports_without_server", &unserved), ("servers_open", &servers), ("help", &help)]);
+}
+
 fn list(addresses: &[std::net::SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
@@ -135,3 +146,5 @@ const SERVING: &str = "clients are served";
 const VOTING: &str = "a witness of its cluster";
 /// How soon a signal is seen.
 const LOOK: Duration = Duration::from_millis(20);
+/// What usually takes less is said if it takes longer.
+const PATIENCE: Duration = Duration::from_secs(3);

@@ -133,9 +133,9 @@ impl Changes {
     }
 }
 
-/// Marks what a call changes, in every export that may have it cached.
+/// Marks what a call changes that came then, in every export that may have it cached.
 pub(crate) fn prepare(
-    now: Time,
+    (now, since): (Time, Time),
     shared: &Shared,
     realm: usize,
     (op, procedure): (Op, Procedure),
@@ -154,7 +154,7 @@ pub(crate) fn prepare(
     let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
     let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
     for export in watching {
-        match export.cached.claim(now, &call) {
+        match export.cached.claim(now, since, &call) {
             Claimed::Marked(touched, names) => {
                 claims.touched.push((export.number, touched));
                 unfound.extend(names);

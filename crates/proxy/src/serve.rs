@@ -49,37 +49,44 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        let life = Life::begin(&config.state().file);
-        Self::launch(
-            config,
-            State::load(&config.state().file),
-            Some(config.admin()),
-            life,
-            (Rules::ALL, config.cluster()),
-        )
+        let (mut life, start) = Life::begin(&config.state().file)?;
+        let (state, common) = (State::load(&config.state().file), (Rules::ALL, config.cluster()));
+        match Self::launch(config, state, Some(config.admin()), start, common) {
+            Ok(mut proxy) => {
+                proxy.life = life;
+                Ok(proxy)
+            }
+            Err(error) => {
+                // No call was sent: the next start is as clean as this one.
+                if start == CleanStart::Yes {
+                    life.end();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), (Rules::ALL, None))
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, None))
     }
 
     /// The same, as a member of a cluster.
     pub fn start_member(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), (Rules::ALL, config.cluster()))
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, config.cluster()))
     }
 
     /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
     #[doc(hidden)]
     pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), (rules, None))
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (rules, None))
     }
 
     fn launch(
         config: &Config,
         state: State,
         admin: Option<&config::Admin>,
-        (life, start): (Life, CleanStart),
+        start: CleanStart,
         (rules, cluster): (Rules, Option<&config::Cluster>),
     ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
@@ -102,7 +109,7 @@ impl Proxy {
             accord,
         ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
-        let config = config.clone();
+        let (config, life) = (config.clone(), Life::alone());
         let (mailboxes, threads) = (Vec::new(), Vec::new());
         let mut proxy = Self { shared, mailboxes, threads, nfs, mount, admin, config, life };
         proxy.start_loops(proxy.config.threads())?;
@@ -155,6 +162,12 @@ impl Proxy {
             thread::sleep(READY_LOOK);
         }
         true
+    }
+
+    /// Exports that no server was found for yet, by their paths.
+    pub fn unserved(&self) -> Vec<String> {
+        let without = self.shared.exports.iter().filter(|export| export.agreed().is_none());
+        without.map(|export| export.rules().path.clone()).collect()
     }
 
     /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.

@@ -111,7 +111,7 @@ impl Errand {
     /// Marks what it changes.
     pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
         let Forward { realm, meaning, procedure, .. } = self.forward;
-        claim::prepare(now, shared, realm, (meaning.op, procedure), record)
+        claim::prepare((now, self.since), shared, realm, (meaning.op, procedure), record)
     }
 
     /// Routes a call and puts it on its link; the error says what it must wait for.

@@ -36,7 +36,7 @@ pub use params::{Impossible, Params, Settings};
 #[doc(hidden)]
 pub use rules::broken;
 pub use rules::{Rule, Rules};
-pub use sample::{Staleness, Verdict};
+pub use sample::{Course, Lessons, Staleness, Verdict};
 pub use stats::Stats;
 pub use ttl::{Estimator, TtlStep};
 
@@ -255,6 +255,16 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         }
     }
 
+    /// Hits of a class until now, in ttl mode.
+    pub fn hits(&self, class: Class) -> u64 {
+        self.sampler.hits(class)
+    }
+
+    /// One of several parts: what all of them have learned of a class stands for what it learned itself.
+    pub fn follow(&mut self, class: Class, course: Course) {
+        self.sampler.follow(class, course);
+    }
+
     /// What the second look showed that [`Next::LookAgain`] asked for.
     pub fn looked_again(&mut self, now: Time, key: K, verdict: Verdict) -> Next {
         self.guard.looked_again(now, Fixed::of(&key), verdict)
@@ -357,7 +367,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let steps = self.classes.tick(&self.params);
         self.marks.sweep(now - self.params.server_hold_max);
         let elapsed = now.since(core::mem::replace(&mut self.ticked, now));
-        self.sampler.tick(elapsed);
+        self.sampler.tick(now);
         self.guard.tick(elapsed);
         match self.params.mode {
             Mode::Ttl => steps,

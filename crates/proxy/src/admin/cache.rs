@@ -96,7 +96,9 @@ pub(super) fn invalidate(shared: &Shared, told: &Invalidate) -> Result<String, R
     match (told.all, told.paths.as_slice()) {
         (true, []) => all(shared, told.export.as_deref()),
         (false, [_, ..]) if told.export.is_none() => {
-            told.paths.iter().try_for_each(|path| one(shared, path))?;
+            for (done, path) in told.paths.iter().enumerate() {
+                one(shared, path).map_err(|refusal| refusal.after(&told.paths[..done]))?;
+            }
             Ok(format!("forgotten: {}; the next calls on it ask the servers", told.paths.join(", ")))
         }
         _ => Err(Refusal::wrong("paths, or all and perhaps an export: one of the two")),

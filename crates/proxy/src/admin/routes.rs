@@ -156,6 +156,14 @@ impl Refusal {
     pub(super) fn unknown(text: impl Into<String>) -> Self {
         Self(StatusCode::NOT_FOUND, text.into())
     }
+
+    /// The same, when a part of what was asked for is done.
+    pub(super) fn after(self, done: &[String]) -> Self {
+        match done {
+            [] => self,
+            done => Self(self.0, format!("{}; done before that: {}", self.1, done.join(", "))),
+        }
+    }
 }
 
 impl IntoResponse for Refusal {

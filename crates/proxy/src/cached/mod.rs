@@ -15,7 +15,9 @@ mod share;
 #[cfg(test)]
 mod tests;
 mod touch;
+mod turns;
 
+use check::Checks;
 pub(crate) use check::{Heard, Sample};
 pub(crate) use held::Amount;
 use label::Of;
@@ -24,12 +26,14 @@ pub(crate) use learn::Learned;
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
+use turns::Turns;
 
 use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{
-    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Left, Mark, Mode, Params, Rule, Rules, Settings, Stats,
+    Cache, Class, CleanStart, Clock, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule, Rules,
+    Settings, Stats,
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -46,6 +50,8 @@ pub(crate) struct Cached {
     rules: Rules,
     clock: Arc<Clock>,
     parts: Box<[Mutex<Part>]>,
+    /// What hits of all parts teach in ttl mode.
+    lessons: Mutex<Lessons>,
     /// No missing name is believed missing for longer.
     absent_max: Span,
     loose: Loose,
@@ -68,8 +74,10 @@ pub(crate) struct Part {
     cache: Cache<Key, Box<[u8]>>,
     /// Calls under way that others wait with.
     joined: HashMap<FlightId, Joined>,
-    /// Hits that are to be checked.
-    samples: Vec<Sample>,
+    /// Where hits go that are to be checked.
+    checks: Option<Checks>,
+    /// Names that mutations have waited for.
+    turns: Turns,
     /// Names that mutations of this proxy are under way of.
     claimed: HashSet<Key>,
 }
@@ -108,7 +116,8 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new(), claimed: HashSet::new() })
+            let (joined, turns) = (HashMap::new(), Turns::default());
+            Mutex::new(Part { cache, joined, checks: None, turns, claimed: HashSet::new() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
@@ -118,6 +127,7 @@ impl Cached {
             rules: told.rules,
             clock,
             parts,
+            lessons: Mutex::new(Lessons::new(params.stale_target)),
             absent_max: told.absent_max,
             loose: Loose::default(),
             leases: told.leases.clone(),
@@ -216,7 +226,23 @@ impl Cached {
 
     /// The slow loop's part.
     pub(crate) fn tick(&self, now: Time) {
-        self.parts.iter().for_each(|part| drop(lock(part).cache.tick(now)));
+        let mut hits = [0; Kind::ALL.len()];
+        for part in &self.parts {
+            let cache = &mut lock(part).cache;
+            cache.tick(now);
+            hits.iter_mut().zip(Kind::ALL).for_each(|(hits, kind)| *hits += cache.hits(kind.class()));
+        }
+        let of = |class| Kind::ALL.iter().position(|kind| kind.class() == class).map_or(0, |kind| hits[kind]);
+        lock(&self.lessons).tick(now, of);
+        for kind in Kind::ALL {
+            self.teach(kind.class());
+        }
+    }
+
+    /// All parts go by what they learned together.
+    fn teach(&self, class: Class) {
+        let course = lock(&self.lessons).course(class);
+        self.parts.iter().for_each(|part| lock(part).cache.follow(class, course));
     }
 
     /// A read leaves now: what it brings may be learned later.
@@ -234,14 +260,12 @@ impl Cached {
     pub(crate) fn comparisons(&self) -> (u64, u64) {
         let mut sum = (0, 0);
         for part in &self.parts {
-            let cache = &lock(part).cache;
-            let guard = cache.watched();
+            let guard = lock(part).cache.watched();
             sum = (sum.0 + guard.samples, sum.1 + guard.differences.saturating_sub(guard.dismissed));
-            for stale in Kind::ALL.map(|kind| cache.staleness(kind.class())) {
-                sum = (sum.0 + stale.samples, sum.1 + stale.stale);
-            }
         }
-        sum
+        let lessons = lock(&self.lessons);
+        let stale = Kind::ALL.map(|kind| lessons.staleness(kind.class()));
+        stale.iter().fold(sum, |sum, stale| (sum.0 + stale.samples, sum.1 + stale.stale))
     }
 
     fn part(&self, place: Key) -> MutexGuard<'_, Part> {

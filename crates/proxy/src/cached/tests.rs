@@ -8,6 +8,7 @@ use midas_nfs::nfs3::{
     Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
+use std::sync::mpsc::sync_channel;
 
 const DIR: FileHandle<'static> = handle(b"directory");
 const FILE: FileHandle<'static> = handle(b"file");
@@ -128,7 +129,7 @@ fn read(cached: &Cached, now: Time, call: &Call<'_>, who: &Who, reply: &Reply<'_
 }
 
 fn claim(cached: &Cached, now: Time, call: &Call<'_>) -> (Touched, Vec<Unfound>) {
-    match cached.claim(now, call) {
+    match cached.claim(now, now, call) {
         Claimed::Marked(touched, unfound) => (touched, unfound),
         Claimed::Busy => panic!("nothing else changes it"),
     }
@@ -213,10 +214,27 @@ fn d1_one_mutation_of_a_name_at_a_time() {
     let cached = cached(Mode::Lease);
     let (touched, _) = claim(&cached, at(1), &remove());
     let rename = Call::Rename { from: DirOp { name: b"from", ..NAME }, to: NAME };
-    assert!(matches!(cached.claim(at(1), &rename), Claimed::Busy));
+    assert!(matches!(cached.claim(at(1), at(1), &rename), Claimed::Busy));
     cached.ended(at(2), touched, Ended::Done, None);
     let (touched, _) = claim(&cached, at(3), &rename);
     cached.ended(at(4), touched, Ended::Done, None);
+}
+
+#[test]
+fn d1_a_mutation_that_has_waited_long_is_next_for_all_of_its_names() {
+    let cached = cached(Mode::Lease);
+    let from = DirOp { name: b"from", ..NAME };
+    let rename = Call::Rename { from, to: NAME };
+    let (running, _) = claim(&cached, at(1), &remove());
+    assert!(matches!(cached.claim(at(3), at(2), &rename), Claimed::Busy));
+    cached.ended(at(3), running, Ended::Done, None);
+    for younger in [remove(), Call::Remove { object: from }] {
+        assert!(matches!(cached.claim(at(3), at(3), &younger), Claimed::Busy), "it is not its turn");
+    }
+    let Claimed::Marked(touched, _) = cached.claim(at(3), at(2), &rename) else { panic!("it is its turn") };
+    cached.ended(at(3), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &remove());
+    cached.ended(at(3), touched, Ended::Done, None);
 }
 
 #[test]
@@ -443,10 +461,13 @@ fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_i
     let cases = [(file(5), false, false), (read_later, false, false), (file(6), false, true), (file(6), true, false)];
     for (now_there, ours, demoted) in cases {
         let (cached, who) = (cached(Mode::Lease), user(1));
+        let (waiting, samples) = sync_channel(1);
+        cached.check_at(7, &waiting);
         read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
         let hits = (0..100_000).map(|_| told(&cached, at(2), &GETATTR, &who)).take_while(Option::is_some).count();
         assert_eq!(hits, 100_000);
-        let sample = cached.samples().pop().expect("one hit in a thousand, at least");
+        let (export, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+        assert!(export == 7 && samples.try_recv().is_err(), "further ones are not checked");
         if ours {
             change(&cached, at(2), &own().0, &own().1);
         }

@@ -70,13 +70,14 @@ pub(crate) enum Claimed {
 }
 
 impl Cached {
-    /// Marks what a mutation changes.
-    pub(crate) fn claim(&self, now: Time, call: &Call<'_>) -> Claimed {
+    /// Marks what a mutation changes that came then.
+    pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
         let (mut touched, mut unfound) = (Touched::default(), Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (what, target) in names.into_iter().flatten() {
-            let Some(found) = self.claim_name(now, &what, &mut touched) else {
+            let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
+                self.wait(now, since, call);
                 return Claimed::Busy;
             };
             match (target, found) {
@@ -170,12 +171,20 @@ impl Cached {
         }
     }
 
+    /// It needs all of its names at once.
+    fn wait(&self, now: Time, since: Time, call: &Call<'_>) {
+        for (what, _) in Changes::of(call).names.into_iter().flatten() {
+            let place = Key::of(what.dir.bytes());
+            self.part(place).turns.wait(now, Of(place).name(what.name, Kind::Name).key, since);
+        }
+    }
+
     /// Marks a name, unless another mutation has; where it led.
-    fn claim_name(&self, now: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
+    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if !part.claimed.insert(name) {
+        if part.claimed.contains(&name) || !part.turns.may(now, name, since) || !part.claimed.insert(name) {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];

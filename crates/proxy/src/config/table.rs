@@ -1,7 +1,7 @@
 //! From the document to the [`Config`]: table by table, then what must fit together.
 
 use super::address::collide;
-use super::caching::caching;
+use super::caching::{Writers, caching};
 use super::cluster;
 use super::key::Table;
 use super::nearest::{nearest, suggestion};
@@ -12,7 +12,6 @@ use super::value::{
 use super::{
     Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
 };
-use midas_core::cache::Mode;
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;
 use std::net::SocketAddr;
@@ -33,7 +32,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let threads = threads(root, reading);
     let (listen, listeners) = listen(&single(root, Table::Listen, reading), reading);
     let (pools, names) = pools(root, reading);
-    let exports = exports(root, &names, reading);
+    let exports = exports(root, (&names, pools.as_deref()), reading);
     let cache = cache(&single(root, Table::Cache, reading), reading);
     let limits = limits(&single(root, Table::Limits, reading), reading);
     let cluster = clustered(root, &listeners, reading);
@@ -234,7 +233,11 @@ fn no_server_twice(servers: &[Typed<(String, SocketAddr)>], reading: &mut Readin
     }
 }
 
-fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'_>) -> Option<Vec<Export>> {
+fn exports(
+    root: &DeTable<'_>,
+    (names, pools): (&[Option<String>], Option<&[Pool]>),
+    reading: &mut Reading<'_>,
+) -> Option<Vec<Export>> {
     let sections = several(root, Table::Export, EXPORTS_MAX, reading);
     let mut exports = Vec::new();
     let mut paths: Vec<String> = Vec::new();
@@ -246,10 +249,40 @@ fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'
             }
             paths.push(path.value.clone());
         }
-        let export = export(section, path.map(|path| path.value), pools, reading);
-        exports.push(export);
+        exports.push(export(section, path.map(|path| path.value), names, reading));
     }
-    exports.into_iter().collect()
+    let exports: Vec<Export> = exports.into_iter().collect::<Option<_>>()?;
+    for (section, export) in sections.iter().zip(&exports) {
+        if let Some((server, other)) = pools.and_then(|pools| past_marks(pools, &exports, export)) {
+            let said = format!(
+                "writers: '{}' writes to the same files at {server} through another pool, unnoticed here: give both exports one pool, or \
+                 write \"anyone\"",
+                other.path
+            );
+            reading.wrong(section.place("writers"), said);
+        }
+    }
+    Some(exports)
+}
+
+/// An export whose changes are not marked in this one, which relies on marks: they are kept by pool. The server shows that the files are the same.
+fn past_marks<'e>(pools: &'e [Pool], exports: &'e [Export], export: &Export) -> Option<(&'e str, &'e Export)> {
+    let shared = |other: &Export| {
+        let here = &pools[export.pool].servers;
+        pools[other.pool].servers.iter().find(|server| here.iter().any(|mine| mine.address == server.address))
+    };
+    let writes = |other: &&Export| {
+        other.pool != export.pool && other.access == Access::ReadWrite && overlap(&other.source, &export.source)
+    };
+    let mut others = exports.iter().filter(writes).filter_map(|other| Some((shared(other)?.name.as_str(), other)));
+    others.next().filter(|_| export.caching.writers == Writers::MidasOnly)
+}
+
+/// Whether one of two directories lies in the other, or is it.
+fn overlap(one: &str, other: &str) -> bool {
+    let names = |path: &str| path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (names(one), names(other));
+    one.iter().zip(&other).all(|(one, other)| one == other)
 }
 
 fn export(

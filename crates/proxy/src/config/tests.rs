@@ -264,6 +264,30 @@ fn every_key_may_be_given_otherwise() {
 }
 
 #[test]
+fn writers_through_another_pool_of_the_same_servers_are_not_midas_only() {
+    // the other export's server, source and access, and whether it is in the way of `writers = "midas-only"` for /a
+    let cases = [
+        ("10.0.0.1:2049", "/a", "rw", true),
+        ("10.0.0.1:2049", "/", "rw", true),
+        ("10.0.0.1:2049", "/a/b", "rw", true),
+        ("10.0.0.1:2049", "/ab", "rw", false),
+        ("10.0.0.1:2049", "/a", "ro", false),
+        ("10.0.0.2:2049", "/a", "rw", false),
+    ];
+    for (server, source, access, clash) in cases {
+        let text = format!(
+            "[listen]\nnfs = \"127.0.0.1:2049\"\n[[pool]]\nname = \"p\"\nservers = [\"10.0.0.1:2049\"]\n\
+             [[pool]]\nname = \"q\"\nservers = [\"10.0.0.9:2049\", \"{server}\"]\n\
+             [[export]]\npath = \"/a\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\nwriters = \"midas-only\"\n\
+             [[export]]\npath = \"/other\"\nsource = \"{source}\"\npool = \"q\"\nclients = [\"10.0.0.0/8\"]\naccess = \"{access}\"\n"
+        );
+        let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(said.contains("'/other' writes to the same files at 10.0.0.1:2049"), clash, "{source}: {said}");
+        assert_eq!(said.is_empty(), !clash, "{said}");
+    }
+}
+
+#[test]
 fn every_policy_can_be_chosen() {
     for policy in ["first-fit", "first-fit:gap=3", "paper:pin=free", "hash-directory", "rr-directory", "rr", "observe"]
     {
