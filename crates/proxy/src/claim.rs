@@ -1,8 +1,7 @@
 //! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes.
 
-use crate::cached::{Claimed, Fetching, Touched, Unfound};
+use crate::cached::{Area, Claimed, Fetching, Touched, Unfound};
 use crate::event::Shared;
-use crate::realm::Realm;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
 use midas_core::time::Time;
@@ -43,10 +42,10 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
     // It was decoded when it came.
     let Some(call) = call else { return Prepared::Ready(None) };
     let (mut claims, mut unfound) = (Vec::new(), Vec::new());
-    for export in watching {
-        match export.cached.claim(now, &call) {
+    for (export, area) in watching {
+        match area.cached.claim(now, &call) {
             Claimed::Marked(touched, names) => {
-                claims.push((export.number, touched));
+                claims.push((export, touched));
                 unfound.extend(names);
             }
             Claimed::Busy => {
@@ -54,6 +53,9 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
                 return Prepared::Busy;
             }
         }
+    }
+    for (export, touched) in &mut claims {
+        shared.exports[*export].areas.moves(now, &call, touched);
     }
     unfound.dedup();
     match unfound.is_empty() {
@@ -71,12 +73,14 @@ pub(crate) fn changed(
     reply: Option<(Procedure, &[u8])>,
 ) {
     for (export, touched) in claims {
-        shared.exports[export].cached.ended(now, touched, ended, reply);
+        shared.exports[export].areas.ended(now, touched, ended, reply);
     }
 }
 
-/// The exports that share a pool and mark mutations.
-fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = &Realm> {
+/// The parts of the exports that share a pool, with the exports' numbers, where mutations are marked.
+fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = (usize, &Area)> {
     let pool = &shared.exports[realm].pool;
-    shared.exports.iter().filter(move |export| export.cached.watches() && Arc::ptr_eq(&export.pool, pool))
+    let exports = shared.exports.iter().filter(move |export| Arc::ptr_eq(&export.pool, pool));
+    let areas = exports.flat_map(|export| export.areas.iter().map(|area| (export.number, area)));
+    areas.filter(|(_, area)| area.cached.watches())
 }

@@ -49,7 +49,7 @@ impl Loop {
             for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 let Some(object) = object else { continue };
                 for (export, touched) in &mut *claims {
-                    self.shared.exports[*export].cached.found(now, object, *moves, touched);
+                    self.shared.exports[*export].areas.found(now, object, *moves, touched);
                 }
             }
         }
@@ -74,8 +74,8 @@ impl Loop {
     /// Whether nobody waits with a read; then nobody will.
     pub(crate) fn nobody_joined(&self, call: &mut Held) -> bool {
         let Some(Claim::Reads(fetching)) = call.claim.take() else { return true };
-        let cached = &self.shared.exports[call.errand.forward.realm].cached;
-        call.claim = cached.forsaken(fetching).map(Claim::Reads);
+        let areas = &self.shared.exports[call.errand.forward.realm].areas;
+        call.claim = areas.of_read(&fetching).forsaken(fetching).map(Claim::Reads);
         call.claim.is_none()
     }
 }

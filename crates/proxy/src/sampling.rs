@@ -1,7 +1,7 @@
 //! Asks servers whether what was answered from the caches is true, a few hits at a time, beside the event loops. What differs demotes the export
 //! (lease, immutable) or shortens what is kept (ttl): `core` decides.
 
-use crate::cached::{Heard, Sample};
+use crate::cached::{Area, Heard, Sample};
 use crate::clerk::Lines;
 use crate::clock::duration;
 use crate::event::Shared;
@@ -19,23 +19,25 @@ use std::time::{Duration, Instant};
 pub(crate) fn run(shared: &Shared) {
     let mut lines = Lines::default();
     let mut turn = 0;
-    let mut again: VecDeque<(Time, usize, Sample)> = VecDeque::new();
+    let mut again: VecDeque<(Time, &Realm, &Area, Sample)> = VecDeque::new();
     while pause(shared, LOOK) {
-        for (number, export) in shared.exports.iter().enumerate() {
-            for sample in chosen(export, &mut turn) {
-                if let Next::LookAgain(at) = check(export, &mut lines, &sample, false)
+        for (export, area) in
+            shared.exports.iter().flat_map(|export| export.areas.iter().map(move |area| (export, area)))
+        {
+            for sample in chosen(area, &mut turn) {
+                if let Next::LookAgain(at) = check((export, area), &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
                 {
-                    again.push_back((at, number, export.cached.suspected(export.pool.time(Instant::now()), sample)));
+                    let sample = area.cached.suspected(export.pool.time(Instant::now()), sample);
+                    again.push_back((at, export, area, sample));
                 }
             }
         }
         for _ in 0..again.len() {
-            let Some((at, number, sample)) = again.pop_front() else { break };
-            let export = &shared.exports[number];
+            let Some((at, export, area, sample)) = again.pop_front() else { break };
             match at <= export.pool.time(Instant::now()) {
-                true => drop(check(export, &mut lines, &sample, true)),
-                false => again.push_back((at, number, sample)),
+                true => drop(check((export, area), &mut lines, &sample, true)),
+                false => again.push_back((at, export, area, sample)),
             }
         }
     }
@@ -43,28 +45,27 @@ pub(crate) fn run(shared: &Shared) {
 
 /// Hits to check now: of those that were chosen a few, from another part of the keys each time. In `ttl` the loop needs many; the guard needs few,
 /// and must not add to a storm.
-fn chosen(export: &Realm, turn: &mut usize) -> Vec<Sample> {
-    let mut samples = export.cached.samples();
+fn chosen(area: &Area, turn: &mut usize) -> Vec<Sample> {
+    let mut samples = area.cached.samples();
     *turn = turn.wrapping_add(1);
     if !samples.is_empty() {
         let first = turn.wrapping_mul(STRIDE) % samples.len();
         samples.rotate_left(first);
     }
-    samples.truncate(if export.cached.mode() == Mode::Ttl { TTL_AT_ONCE } else { 1 });
+    samples.truncate(if area.cached.mode() == Mode::Ttl { TTL_AT_ONCE } else { 1 });
     samples
 }
 
-fn check(export: &Realm, lines: &mut Lines, sample: &Sample, again: bool) -> Next {
-    let next = ask(export, lines, sample, |heard| {
-        export.cached.checked(export.pool.time(Instant::now()), sample, heard, again)
-    });
+fn check((export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, again: bool) -> Next {
+    let next =
+        ask(export, lines, sample, |heard| area.cached.checked(export.pool.time(Instant::now()), sample, heard, again));
     if next == Next::Demote {
         let what = sample.name.as_ref().map_or_else(String::new, |name| format!(", name {}", name.escape_ascii()));
         let why = format!("somebody writes past MIDAS: handle {}{what} is not what it was", hex(&sample.handle));
         if export.demote(&why) {
-            let path = export.rules().path.clone();
+            let path = &area.path;
             let help = "nothing is cached until `midas set EXPORT mode=...`";
-            log::error("export demoted to strict", &[("export", &path), ("why", &why), ("help", &help)]);
+            log::error("export demoted to strict", &[("export", path), ("why", &why), ("help", &help)]);
         }
     }
     next

@@ -5,22 +5,26 @@
 //! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
 
 mod answer;
+mod areas;
 mod check;
 mod forget;
 mod held;
 mod label;
 mod learn;
+mod places;
 mod question;
 mod share;
 #[cfg(test)]
 mod tests;
 mod touch;
 
+pub(crate) use areas::{Area, Areas};
 pub(crate) use check::{Heard, Sample};
 pub(crate) use held::Amount;
 use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
+pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
@@ -48,6 +52,9 @@ pub(crate) struct Cached {
     /// No missing name is believed missing for longer.
     absent_max: Span,
     loose: Loose,
+    /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
+    area: usize,
+    places: Option<Arc<Places>>,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -81,8 +88,8 @@ pub(crate) struct Told {
     pub(crate) settings: Settings,
     /// No missing name is believed missing for longer.
     pub(crate) absent_max: Span,
-    /// Whether all writers come through MIDAS.
-    pub(crate) midas_only: bool,
+    /// Whether mutations are marked, whatever the mode: all writers come through MIDAS, or other parts of the export have other modes.
+    pub(crate) watches: bool,
     pub(crate) start: CleanStart,
     pub(crate) rules: Rules,
 }
@@ -103,13 +110,30 @@ impl Cached {
         let mode = AtomicU8::new(told.settings.mode as u8);
         Ok(Self {
             mode,
-            watches: told.midas_only,
+            watches: told.watches,
             rules: told.rules,
             clock,
             parts,
             absent_max: told.absent_max,
             loose: Loose::default(),
+            area: 0,
+            places: None,
         })
+    }
+
+    /// The same as one of several parts of an export.
+    fn within(self, area: usize, places: Option<Arc<Places>>) -> Self {
+        Self { area, places, ..self }
+    }
+
+    /// Whether what is kept here of an object may be told: another part may promise more.
+    fn tells(&self, now: Time, object: Key) -> bool {
+        self.places.as_ref().is_none_or(|places| places.area(now, object) == Some(self.area))
+    }
+
+    /// H: how long a call may linger in a server after its connection broke.
+    fn hold_max(&self) -> Span {
+        self.part(Key(0)).cache.hold_max()
     }
 
     /// The mode in force.

@@ -19,8 +19,6 @@ pub(crate) enum Asked {
     Joined,
     /// It goes to a server; others may join it.
     Fetch(Box<Fetching>),
-    /// It goes to a server, and nothing is kept of it.
-    Pass,
 }
 
 /// A read that others may wait with.
@@ -32,9 +30,15 @@ pub(crate) struct Fetching {
     /// Arguments, then who asks.
     identity: Box<[u8]>,
     who: Who,
+    /// The part of the export where it was asked for.
+    area: usize,
 }
 
 impl Fetching {
+    pub(super) const fn area(&self) -> usize {
+        self.area
+    }
+
     fn args(&self) -> &[u8] {
         &self.identity[..self.identity.len() - self.who.bytes().len()]
     }
@@ -76,7 +80,7 @@ impl Cached {
         part.cache.sent(&fetch);
         let identity: Box<[u8]> = [args, who.bytes()].concat().into();
         part.joined.insert(fetch.flight(), Joined { identity: identity.clone(), waits: Vec::new() });
-        Asked::Fetch(Box::new(Fetching { fetch, place, procedure, identity, who: *who }))
+        Asked::Fetch(Box::new(Fetching { fetch, place, procedure, identity, who: *who, area: self.area }))
     }
 
     /// A read came back: what it teaches is learned. Who waited with it, and what they are told if that is not the same.
@@ -118,7 +122,7 @@ impl Cached {
 
     /// The results without attributes that may have changed since their call left; none if they may be given as they are.
     fn still_true(&self, now: Time, left: Left, place: Key, procedure: Procedure, results: &[u8]) -> Option<Vec<u8>> {
-        let holds = |key: Key| self.part(key).cache.holds(now, left, &key);
+        let holds = |key: Key| self.tells(now, key) && self.part(key).cache.holds(now, left, &key);
         let keep = |key: Key, attributes: Option<Fattr3>| attributes.filter(|_| holds(key));
         let told = match Reply::decode(procedure, results).ok()? {
             Reply::Lookup(Ok(mut ok)) => {

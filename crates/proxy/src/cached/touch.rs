@@ -21,6 +21,10 @@ pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
     loose: bool,
+    /// The part of the export whose marks these are.
+    area: usize,
+    /// Whether it may move something from one part to another.
+    pub(super) moves: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +74,7 @@ pub(crate) enum Claimed {
 impl Cached {
     /// Marks what a mutation changes.
     pub(crate) fn claim(&self, now: Time, call: &Call<'_>) -> Claimed {
-        let (mut touched, mut unfound) = (Touched::default(), Vec::new());
+        let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (what, target) in names.into_iter().flatten() {
             let Some(found) = self.claim_name(now, &what, &mut touched) else {
@@ -125,8 +129,7 @@ impl Cached {
             }
         }
         if touched.loose {
-            let hold = self.part(Key(0)).cache.hold_max();
-            self.loose_ended(now, ended, hold);
+            self.loose_ended(now, ended, self.hold_max());
         }
     }
 
@@ -191,6 +194,10 @@ impl Cached {
 }
 
 impl Touched {
+    pub(super) const fn area(&self) -> usize {
+        self.area
+    }
+
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
         self.marks.push(Touch { place, mark, tells });
     }
