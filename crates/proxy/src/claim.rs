@@ -1,12 +1,14 @@
 //! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes.
 
-use crate::cached::{Area, Claimed, Fetching, Touched, Unfound};
+use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::dispatch::Forward;
 use crate::event::Shared;
+use crate::whose::Owner;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{self, Procedure};
-use midas_nfs::rpc;
+use midas_nfs::rpc::{self, Credential};
 use std::sync::Arc;
 
 /// What a call holds. None where nothing is cached.
@@ -62,6 +64,19 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
         true => Prepared::Ready(Some(Claim::Changes(claims))),
         false => Prepared::Find(Claim::Changes(claims), unfound),
     }
+}
+
+/// A read that nothing is kept of must wait: what it may be shared as until it leaves.
+pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8]) -> Option<Claim> {
+    let Owner::Export(realm) = forward.owner else { return None };
+    let call = rpc::Call::decode(record).ok()?;
+    let credential = Credential::decode(&call.credential).ok().filter(|it| matches!(it, Credential::Sys(_)))?;
+    let question = Question::of(&nfs3::Call::decode(forward.procedure, call.args).ok()?, &forward.meaning)?;
+    // The record is the servers' already: whom they see is in it.
+    let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
+    let place = forward.meaning.place;
+    let area = shared.exports[realm].areas.of(now, place).filter(|area| !area.cached.mode().answers())?;
+    Some(Claim::Reads(area.cached.waits(now, call.args, (place, &who), forward.procedure)))
 }
 
 /// A mutation is over.

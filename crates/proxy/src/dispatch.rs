@@ -167,6 +167,7 @@ fn nfs(
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
+                Asked::Pass => None,
             }
         }
         None => None,
@@ -198,6 +199,7 @@ fn ask(
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
         Asked::Joined => (Fate::Joined, None),
         Asked::Fetch(_) => (Fate::Fetched, None),
+        Asked::Pass => return asked,
     };
     tally.read(area.number, procedure, fate);
     if answer.is_some() {
@@ -206,7 +208,7 @@ fn ask(
     asked
 }
 
-/// The part of an export whose cache may answer a call now, and what it is asked. What nobody in particular asks is asked of the
+/// The part of an export whose cache may answer a call now, or have it wait with another, and what it is asked. What nobody in particular asks is asked of the
 /// servers: they may refuse it.
 #[inline]
 fn cache_of<'s, 'c>(
@@ -220,7 +222,7 @@ fn cache_of<'s, 'c>(
     let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
     let question = Question::of(call, meaning)?;
     let now = shared.exports[realm].pool.time(now);
-    let area = areas.of(now, meaning.place).filter(|area| area.cached.answers(now))?;
+    let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
 }
 

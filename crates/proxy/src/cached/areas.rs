@@ -57,7 +57,7 @@ impl Areas {
     /// Whether there is any use in asking.
     #[inline]
     pub(crate) fn may_answer(&self) -> bool {
-        self.places.is_some() || self.own().cached.mode().answers()
+        self.places.is_some() || self.own().cached.mode().answers() || self.own().cached.some_wait()
     }
 
     /// The one whose rules hold for an object; none if that is not known, and even the export's own might promise too much.
@@ -249,6 +249,7 @@ mod tests {
             Asked::Answered(_) => Was::Answered,
             Asked::Fetch(fetching) => Was::Asked(fetching),
             Asked::Joined => panic!("nothing else is under way"),
+            Asked::Pass => Was::Passed,
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Cached {
     /// No missing name is believed missing for longer.
     absent_max: Span,
     loose: Loose,
+    /// Reads that have not left and may be shared in every mode.
+    waiting: AtomicU32,
     /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
     area: usize,
     places: Option<Arc<Places>>,
@@ -116,6 +118,7 @@ impl Cached {
             parts,
             absent_max: told.absent_max,
             loose: Loose::default(),
+            waiting: AtomicU32::new(0),
             area: 0,
             places: None,
         })
@@ -145,6 +148,18 @@ impl Cached {
     pub(crate) fn answers(&self, now: Time) -> bool {
         let mode = self.mode();
         mode.answers() && (mode == Mode::Ttl || self.loose.none(now))
+    }
+
+    /// Whether there is any use in asking: calls may be answered, or one waits here that others may wait with.
+    #[inline]
+    pub(crate) fn useful(&self, now: Time) -> bool {
+        self.answers(now) || (self.some_wait() && !self.mode().answers())
+    }
+
+    /// Whether reads wait here that may be shared in every mode: hardly ever.
+    #[inline]
+    pub(crate) fn some_wait(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether mutations must be marked before they leave.
