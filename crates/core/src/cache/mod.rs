@@ -318,6 +318,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let hold = match ended {
             Ended::Unknown if self.rules.has(Rule::UnknownHold) => self.params.server_hold_max,
             Ended::Unknown | Ended::Done => Span::ZERO,
+            Ended::Until(until) => until.since(now),
         };
         if self.rules.has(Rule::EndBump) {
             self.changes.note(&mark.key, self.clock.tick());

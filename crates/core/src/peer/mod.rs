@@ -1,5 +1,6 @@
 //! Other proxies, as far as decisions need them. Paper: P13, P18.
 
+pub mod lease;
 pub mod share;
 pub mod tell;
 

@@ -1,0 +1,331 @@
+//! What is known of attempts, one's own and others' (R5, R8, R10, R11).
+//!
+//! Invariant: an attempt that is over stays over. Who is not over marks its keys, and so does, for a while, who ended on a name that a lost
+//! call may still change. Bounded: unfinished ones by the calls under way in the cluster, finished ones by [`FINISHED_MAX`].
+
+use super::attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
+use super::view::Life;
+use super::{Effect, Member, Rule};
+use crate::time::{Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// Every attempt that matters.
+#[derive(Debug)]
+pub(super) struct Book<K> {
+    records: BTreeMap<AttemptId, Record<K>>,
+    /// Attempts of an operation.
+    operations: BTreeMap<Operation, Vec<AttemptId>>,
+    /// Attempts that are not over, by what they change.
+    keys: BTreeMap<K, Vec<AttemptId>>,
+    /// When a record must be looked at.
+    due: BTreeSet<(Time, AttemptId)>,
+    /// Those that are over, the oldest first.
+    finished: VecDeque<(Time, AttemptId)>,
+    /// The newest of one's own.
+    sequence: u64,
+    pending: usize,
+}
+
+#[derive(Debug)]
+struct Record<K> {
+    intent: Intent<K>,
+    state: State,
+    /// When it was last acknowledged here, or told.
+    learned: Time,
+    /// When it cannot run any more, though nobody says so.
+    deadline: Option<Time>,
+    /// Whether caches are told to keep nothing of it.
+    marks: bool,
+}
+
+impl<K> Default for Book<K> {
+    fn default() -> Self {
+        Self {
+            records: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            due: BTreeSet::new(),
+            finished: VecDeque::new(),
+            sequence: 0,
+            pending: 0,
+        }
+    }
+}
+
+impl<K: Copy + Ord> Book<K> {
+    pub(super) fn next_id(&mut self, owner: Life) -> AttemptId {
+        self.sequence += 1;
+        AttemptId { owner, sequence: self.sequence }
+    }
+
+    pub(super) const fn upto(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(super) const fn pending(&self) -> usize {
+        self.pending
+    }
+
+    pub(super) fn next_at(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn state(&self, id: AttemptId) -> Option<&State> {
+        self.records.get(&id).map(|record| &record.state)
+    }
+
+    pub(super) fn intent(&self, id: AttemptId) -> Option<&Intent<K>> {
+        self.records.get(&id).map(|record| &record.intent)
+    }
+
+    /// All of it, as others are told.
+    pub(super) fn told(&self) -> impl Iterator<Item = Told<K>> + '_ {
+        let tell = |(id, record): (&AttemptId, &Record<K>)| Told {
+            id: *id,
+            intent: record.intent.clone(),
+            state: record.state.clone(),
+        };
+        self.records.iter().map(tell)
+    }
+
+    /// A new one that may run.
+    pub(super) fn insert(&mut self, now: Time, id: AttemptId, intent: Intent<K>, state: State) {
+        if let Some(operation) = intent.operation {
+            self.operations.entry(operation).or_default().push(id);
+        }
+        if state == State::Pending {
+            self.pending += 1;
+            intent.keys.iter().for_each(|key| self.keys.entry(*key).or_default().push(id));
+        } else {
+            self.finished.push_back((now, id));
+        }
+        self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false });
+    }
+
+    /// Why nobody may begin this now.
+    fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
+        let others = intent.operation.and_then(|operation| self.operations.get(&operation));
+        let others = others.into_iter().flatten().filter(|other| Some(**other) != id);
+        let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
+            State::Cancelled => None,
+            State::Pending => Some(Refusal::UnderWay),
+            State::Ended(answer) | State::Copied(answer) => Some(Refusal::Executed(answer.clone())),
+            State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
+        });
+        let once = same.filter(|_| rules.has(Rule::Once));
+        once.or_else(|| self.busy(id, intent, rules).then_some(Refusal::Busy))
+    }
+
+    /// Whether another attempt changes one of its names, or changes the same at another server.
+    fn busy(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> bool {
+        let clashes = |key: &K, other: &Record<K>| {
+            let named = intent.names.contains(key) || other.intent.names.contains(key);
+            let elsewhere = intent.server.zip(other.intent.server).is_some_and(|(ours, theirs)| ours != theirs);
+            other.deadline.is_none() && (named && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence))
+        };
+        let others = |key: &K| {
+            let ids = self.keys.get(key).into_iter().flatten().filter(|other| Some(**other) != id);
+            ids.filter_map(|other| self.records.get(other)).any(|other| clashes(key, other))
+        };
+        intent.keys.iter().any(others)
+    }
+
+    /// Until when a lost call may still change one of these names.
+    fn tainted(&self, id: AttemptId, names: &[K]) -> Option<Time> {
+        let lost = |other: &AttemptId| self.records.get(other).and_then(|record| record.deadline);
+        let of =
+            |name: &K| self.keys.get(name).into_iter().flatten().filter(|other| **other != id).filter_map(lost).max();
+        names.iter().filter_map(of).max()
+    }
+
+    /// It is over: what it changes is free.
+    fn close(&mut self, now: Time, id: AttemptId, state: State) {
+        let Self { records, keys, finished, pending, .. } = self;
+        let Some(record) = records.get_mut(&id) else { return };
+        for key in &record.intent.keys {
+            if let Some(ids) = keys.get_mut(key) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    keys.remove(key);
+                }
+            }
+        }
+        *pending -= 1;
+        (record.state, record.deadline) = (state, None);
+        finished.push_back((now, id));
+    }
+
+    /// Forgets what no client asks for any more.
+    fn forget(&mut self, now: Time, remember: Span) {
+        while let Some((at, id)) = self.finished.front().copied() {
+            let lapsed = now.since(at) >= remember || self.finished.len() > FINISHED_MAX;
+            if !lapsed || self.records.get(&id).is_some_and(|record| record.marks) {
+                return;
+            }
+            self.finished.pop_front();
+            let Some(record) = self.records.remove(&id) else { continue };
+            let Some(operation) = record.intent.operation else { continue };
+            if let Some(ids) = self.operations.get_mut(&operation) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.operations.remove(&operation);
+                }
+            }
+        }
+    }
+}
+
+impl<K: Copy + Ord> Member<K> {
+    pub(super) fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
+        self.book.refusal(id, intent, self.rules)
+    }
+
+    /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
+    pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: Intent<K>) -> Result<(), Refusal> {
+        if let Some(record) = self.book.records.get_mut(&id) {
+            record.learned = now;
+            return if record.state == State::Pending { Ok(()) } else { Err(Refusal::Over) };
+        }
+        if let Some(why) = self.refusal(Some(id), &intent) {
+            return Err(why);
+        }
+        self.book.insert(now, id, intent, State::Pending);
+        self.mark(id);
+        Ok(())
+    }
+
+    /// What another member knows is known here too (R3).
+    pub(super) fn merge(&mut self, now: Time, told: Told<K>) {
+        let Told { id, intent, state } = told;
+        if id.owner == self.me {
+            return;
+        }
+        let over = state != State::Pending;
+        match self.book.state(id) {
+            Some(_) if over => self.over(now, id, state),
+            Some(_) => {}
+            None if over && intent.operation.is_none() => {}
+            None => {
+                self.book.insert(now, id, intent, state);
+                if !over {
+                    self.mark(id);
+                    self.lose(now, id);
+                }
+            }
+        }
+    }
+
+    /// An attempt is over, says who must know.
+    pub(super) fn over(&mut self, now: Time, id: AttemptId, state: State) {
+        let Some(record) = self.book.records.get(&id).filter(|record| record.state == State::Pending) else { return };
+        if state == State::Pending {
+            return;
+        }
+        let taint = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
+            true => self.book.tainted(id, &record.intent.names),
+            false => None,
+        };
+        let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
+        let copies = copies.then(|| now + self.terms.longer(self.terms.hold));
+        self.book.close(now, id, state);
+        match taint.max(copies).filter(|until| now < *until) {
+            Some(until) => {
+                self.book.due.insert((until, id));
+            }
+            None => self.unmark(id),
+        }
+    }
+
+    /// The attempts of a member that it does not call unfinished are over.
+    pub(super) fn close_unlisted(&mut self, now: Time, owner: Life, upto: u64, told: &[Told<K>]) {
+        let range = AttemptId { owner, sequence: 0 }..=AttemptId { owner, sequence: upto };
+        let pending = self.book.records.range(range).filter(|(_, record)| record.state == State::Pending);
+        let listed: BTreeSet<AttemptId> = told.iter().map(|told| told.id).collect();
+        let closed: Vec<AttemptId> = pending.map(|(id, _)| *id).filter(|id| !listed.contains(id)).collect();
+        for id in closed {
+            self.over(now, id, State::Unknown);
+        }
+    }
+
+    /// The view changed: calls of members outside of it may still leave and run for a while, and nobody will tell (R10).
+    pub(super) fn lose_owners(&mut self, now: Time) {
+        let pending = self.book.records.iter().filter(|(_, record)| record.state == State::Pending);
+        let ids: Vec<AttemptId> = pending.map(|(id, _)| *id).filter(|id| id.owner != self.me).collect();
+        for id in ids {
+            self.lose(now, id);
+        }
+    }
+
+    fn lose(&mut self, now: Time, id: AttemptId) {
+        // Outside of every view nothing is known of anybody.
+        let lost = self.view.as_ref().is_some_and(|view| !view.has(id.owner));
+        let span = self.terms.longer(self.terms.lease + self.terms.hold);
+        let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
+        let Some(record) = self.book.records.get_mut(&id) else { return };
+        record.deadline = lost.then(|| (record.learned + patience).max(now));
+        if let Some(deadline) = record.deadline {
+            self.book.due.insert((deadline, id));
+        }
+    }
+
+    /// The connection of one's own call broke.
+    pub(super) fn linger(&mut self, now: Time, id: AttemptId) {
+        let span = self.terms.longer(self.terms.hold);
+        let until = now + if self.rules.has(Rule::Linger) { span } else { Span::ZERO };
+        let Some(record) = self.book.records.get_mut(&id).filter(|record| record.state == State::Pending) else {
+            return;
+        };
+        record.deadline = Some(until);
+        self.book.due.insert((until, id));
+    }
+
+    /// Records whose time has come.
+    pub(super) fn book_due(&mut self, now: Time) {
+        while let Some((at, id)) = self.book.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.book.due.remove(&(at, id));
+            let Some(record) = self.book.records.get(&id) else { continue };
+            match (&record.state, record.deadline) {
+                (State::Pending, Some(deadline)) if deadline <= now => {
+                    if id.owner == self.me {
+                        self.say_all(&super::Message::Over { id, state: State::Unknown });
+                        self.rounds.end(id);
+                    }
+                    self.over(now, id, State::Unknown);
+                }
+                // A deadline that was moved or taken back.
+                (State::Pending, _) => {}
+                (State::Ended(_) | State::Copied(_) | State::Unknown | State::Cancelled, _) => self.unmark(id),
+            }
+        }
+        self.book.forget(now, self.terms.remember);
+    }
+
+    /// Until when what ended on these names is not to be kept: a lost call may change it.
+    pub(super) fn taint(&self, id: AttemptId) -> Option<Time> {
+        let names = &self.book.intent(id)?.names;
+        self.book.tainted(id, names).filter(|_| self.rules.has(Rule::Taint))
+    }
+
+    fn mark(&mut self, id: AttemptId) {
+        let Some(record) = self.book.records.get_mut(&id) else { return };
+        record.marks = true;
+        self.effects.push_back(Effect::Mark(id, record.intent.clone()));
+    }
+
+    /// Caches may keep it again.
+    fn unmark(&mut self, id: AttemptId) {
+        let Some(record) = self.book.records.get_mut(&id).filter(|record| record.marks) else { return };
+        record.marks = false;
+        let keys = record.intent.keys.clone();
+        self.effects.push_back(Effect::Unmark(id));
+        if !self.rules.has(Rule::Set) {
+            let shares = |record: &Record<K>| record.marks && record.intent.keys.iter().any(|key| keys.contains(key));
+            let same: Vec<AttemptId> = self.book.records.iter().filter(|(_, r)| shares(r)).map(|(id, _)| *id).collect();
+            self.effects.extend(same.into_iter().map(Effect::Unmark));
+        }
+    }
+}
+
+/// Attempts that are over and remembered, at most.
+const FINISHED_MAX: usize = 1 << 15;

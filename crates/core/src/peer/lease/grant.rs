@@ -1,0 +1,195 @@
+//! Leases: asked for, given, held, lapsed (R2-R4, R9, R10).
+
+use super::view::Life;
+use super::{Effect, Member, Memory, Message, Rule, State, Told};
+use crate::time::{Span, Time};
+use alloc::vec::Vec;
+
+/// What is between this member and another one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Peer {
+    /// Until when a grant of ours may be in use there.
+    pub(super) given_until: Time,
+    /// The life that has it.
+    given_to: Option<Life>,
+    /// Until when one of an older view may be.
+    old_until: Time,
+    /// The life that has that one, and the newest view in which it was given; none if several lives may.
+    old_to: Option<(Life, u64)>,
+    /// Until when its grant may be used here.
+    held_until: Time,
+    /// When it was last asked for one.
+    asked: Option<Time>,
+    /// Whether it told what it knows, in this view.
+    merged: bool,
+    /// What it can say of the time before this view.
+    past: Memory,
+}
+
+impl Peer {
+    /// Another view: what was granted in the `old` one is no longer renewed.
+    pub(super) fn new_view(&mut self, now: Time, old: u64) {
+        let given = self.given_to.filter(|_| now < self.given_until).map(|life| (life, old));
+        let mixed = now < self.old_until && given.is_some_and(|(life, _)| self.old_to.is_none_or(|(to, _)| to != life));
+        *self = Self {
+            old_until: self.old_until.max(self.given_until),
+            old_to: if mixed { None } else { given.or(self.old_to) },
+            ..Self::default()
+        };
+    }
+
+    /// That life uses no grant of this view or of one before it.
+    fn released(&mut self, now: Time, from: Life, epoch: u64, current: u64) {
+        if self.old_to.is_some_and(|(life, given)| life == from && given <= epoch) {
+            self.old_until = self.old_until.min(now);
+        }
+        if current <= epoch && self.given_to == Some(from) {
+            self.given_until = self.given_until.min(now);
+        }
+    }
+}
+
+impl<K: Copy + Ord> Member<K> {
+    /// A member wants to answer from its cache.
+    pub(super) fn asked(&mut self, now: Time, from: Life, epoch: u64, (asked, holds): (Time, bool)) {
+        if !self.current(from, epoch) || now < self.quiet_until() {
+            return;
+        }
+        let told = match self.rules.has(Rule::Carry) {
+            true => self.book.told().filter(|told| !holds || told.state == State::Pending).collect(),
+            false => Vec::new(),
+        };
+        let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
+        let peer = self.peer(from);
+        peer.given_until = peer.given_until.max(until);
+        peer.given_to = Some(from);
+        let upto = self.book.upto();
+        self.say(from, Message::Grant { epoch, asked, past, told, upto });
+    }
+
+    /// A grant came. What it carries is known before it counts.
+    pub(super) fn granted(
+        &mut self,
+        now: Time,
+        from: Life,
+        epoch: u64,
+        (asked, past): (Time, Memory),
+        (told, upto): (Vec<Told<K>>, u64),
+    ) {
+        if !self.current(from, epoch) {
+            return;
+        }
+        if self.rules.has(Rule::Carry) {
+            self.close_unlisted(now, from, upto, &told);
+        }
+        for told in told {
+            self.merge(now, told);
+        }
+        let term = match self.rules.has(Rule::Drift) {
+            true => self.terms.shorter(self.terms.lease),
+            false => self.terms.lease,
+        };
+        let peer = self.peer(from);
+        peer.held_until = peer.held_until.max(asked + term);
+        (peer.merged, peer.past) = (true, past);
+        self.install(now);
+    }
+
+    /// A member of an older view uses its grants no longer.
+    pub(super) fn released(&mut self, now: Time, from: Life, epoch: u64) {
+        let current = self.epoch;
+        self.peer(from).released(now, from, epoch, current);
+    }
+
+    /// Until then grants of an older view, or of an earlier life, may be in use (R2).
+    pub(super) fn quiet_until(&self) -> Time {
+        let old = self.peers.iter().map(|peer| peer.old_until).max().unwrap_or_default();
+        let waits = if self.rules.has(Rule::ViewWait) { old } else { Time::ZERO };
+        waits.max(self.start_until)
+    }
+
+    /// Whether every other member has told what it knew: then the view holds here (R9), and is clean or not (R10).
+    pub(super) fn install(&mut self, now: Time) {
+        let merged = |life: Life| self.peers[usize::from(life.member.0)].merged;
+        if self.view.is_none() || self.installed == self.epoch || !self.others().all(merged) {
+            return;
+        }
+        self.installed = self.epoch;
+        if !self.clean() && self.rules.has(Rule::Clean) {
+            self.unclean_until = now + self.terms.longer(self.terms.lease + self.terms.hold);
+        }
+        self.resume_rounds(now);
+    }
+
+    /// Whether every call that may run is known here: most remember the view before, or all are here and left nothing behind.
+    fn clean(&self) -> bool {
+        let past = |life: Life| self.peers[usize::from(life.member.0)].past;
+        let said = self.others().map(past).chain([self.memory()]);
+        let (mut members, mut tidy, mut remember) = (0, 0, 0);
+        for memory in said {
+            members += 1;
+            tidy += usize::from(memory != Memory::None);
+            remember += usize::from(memory == Memory::View);
+        }
+        remember >= self.terms.majority() || (tidy == members && members == self.terms.size)
+    }
+
+    /// Questions that are due.
+    pub(super) fn ask_again(&mut self, now: Time) {
+        let due: Vec<Life> = self.others().filter(|life| self.ask_at(*life) <= now).collect();
+        for life in due {
+            let epoch = self.epoch;
+            let peer = self.peer(life);
+            let holds = peer.merged && now < peer.held_until;
+            peer.asked = Some(now);
+            self.say(life, Message::Ask { epoch, asked: now, holds });
+        }
+    }
+
+    /// When the next question is due.
+    pub(super) fn asks_at(&self) -> Option<Time> {
+        self.others().map(|life| self.ask_at(life)).min()
+    }
+
+    /// A grant is renewed when half of it is over; who gave none yet is asked more often.
+    fn ask_at(&self, life: Life) -> Time {
+        let peer = &self.peers[usize::from(life.member.0)];
+        let Some(at) = peer.asked else { return Time::ZERO };
+        let patience = if at + self.terms.shorter(self.terms.lease) <= peer.held_until { RENEW } else { RETRY };
+        at + Span::from_nanos(self.terms.lease.as_nanos() / patience)
+    }
+
+    /// Until when every other member's grant is good.
+    pub(super) fn leases_until(&self) -> Time {
+        self.others().map(|life| self.peers[usize::from(life.member.0)].held_until).min().unwrap_or(Time::FAR)
+    }
+
+    /// No answer from the cache until every lease is there again.
+    pub(super) fn lapse(&mut self) {
+        self.leased = false;
+    }
+
+    /// Notices leases that lapsed, and those that are complete.
+    pub(super) fn settle(&mut self, now: Time) {
+        let live = self.view.is_some()
+            && self.installed == self.epoch
+            && now >= self.unclean_until
+            && now < self.leases_until();
+        match (self.leased, live) {
+            (true, false) => self.lapse(),
+            (false, true) => {
+                // What was kept, and what left, before this moment is from another time (R4).
+                if self.rules.has(Rule::Flush) {
+                    self.effects.push_back(Effect::Flush);
+                }
+                self.leased = true;
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+}
+
+/// A grant is renewed after this part of its term.
+const RENEW: u64 = 2;
+/// A question that was not answered is asked again after this part of a term.
+const RETRY: u64 = 8;

@@ -1,0 +1,93 @@
+//! What members say to each other. Any of it may be late, lost, doubled or out of order.
+
+use super::attempt::{AttemptId, Intent, Refusal, State, Told};
+use crate::time::Time;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What a member can say of the time before a view (R10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// Nothing.
+    #[default]
+    None,
+    /// Its own life before this one left no call behind.
+    Tidy,
+    /// What all those of the view before knew.
+    View,
+}
+
+/// A message; who sent it is known from the transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message<K> {
+    /// Let me answer from my cache.
+    Ask {
+        /// In this view.
+        epoch: u64,
+        /// Now, on my clock.
+        asked: Time,
+        /// Whether I held your grant without a gap; if not, tell me all that you know.
+        holds: bool,
+    },
+    /// You may, for a term since you asked.
+    Grant {
+        /// In this view.
+        epoch: u64,
+        /// When you asked, on your clock.
+        asked: Time,
+        /// What I can say of the time before this view.
+        past: Memory,
+        /// What I know of mutations: all of it, or what is unfinished if you held my grant.
+        told: Vec<Told<K>>,
+        /// My attempts up to this one are over if they are not among those.
+        upto: u64,
+    },
+    /// I no longer use grants of this view or of one before it.
+    Release {
+        /// That view.
+        epoch: u64,
+    },
+    /// I am about to change something.
+    Announce {
+        /// In this view.
+        epoch: u64,
+        /// Which.
+        id: AttemptId,
+        /// How often I announced it anew.
+        round: u32,
+        /// What.
+        intent: Intent<K>,
+    },
+    /// I keep nothing of that any more.
+    Acknowledge {
+        /// In this view.
+        epoch: u64,
+        /// What.
+        id: AttemptId,
+        /// The announcement.
+        round: u32,
+    },
+    /// You must not.
+    Refuse {
+        /// In this view.
+        epoch: u64,
+        /// What.
+        id: AttemptId,
+        /// The announcement.
+        round: u32,
+        /// Why.
+        why: Refusal,
+    },
+    /// My attempt is over.
+    Over {
+        /// Which.
+        id: AttemptId,
+        /// How.
+        state: State,
+    },
+    /// What is kept of these is not true: they came to be while nobody could name them.
+    Drop {
+        /// Which.
+        keys: Box<[K]>,
+    },
+}

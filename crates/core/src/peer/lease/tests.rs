@@ -1,0 +1,216 @@
+//! A few members that hear each other at once: what each rule means, drawn small. Faults are the simulator's (`midas sim cluster`).
+
+use super::*;
+use alloc::boxed::Box;
+use alloc::vec;
+
+const TERMS: Terms =
+    Terms { size: 3, lease: Span::from_secs(2), hold: Span::from_secs(10), drift: 100, remember: Span::from_secs(60) };
+
+struct Net {
+    members: Vec<Member<u64>>,
+    done: Vec<(u8, Effect<u64>)>,
+    cut: Option<u8>,
+}
+
+fn life(member: u8) -> Life {
+    Life { member: MemberId(member), incarnation: 1 }
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+fn view(epoch: u64, members: &[u8]) -> View {
+    View { epoch, lives: members.iter().copied().map(life).collect() }
+}
+
+fn intent(operation: u128, keys: &[u64], names: &[u64]) -> Intent<u64> {
+    Intent { operation: Some(Operation(operation)), keys: keys.into(), names: names.into(), server: None }
+}
+
+impl Net {
+    /// Three members with leases of each other; it is 3 s.
+    fn leased() -> Self {
+        let past = || Past { tidy: true, intents: Vec::new() };
+        let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), TERMS, Rules::ALL, past())).collect();
+        let mut net = Self { members, done: Vec::new(), cut: None };
+        net.views(at(0), &view(1, &[0, 1, 2]));
+        net.run_to(3_000);
+        assert!((0..3).all(|m| net.members[m].answers_until() > at(3_000)));
+        net.done.clear();
+        net
+    }
+
+    fn views(&mut self, now: Time, view: &View) {
+        for member in view.lives.iter().map(|life| usize::from(life.member.0)) {
+            self.members[member].view(now, view.clone());
+        }
+        self.settle(now);
+    }
+
+    /// Every message is heard at once, but by who is cut off.
+    fn settle(&mut self, now: Time) {
+        while let Some((from, effect)) = (0..3).find_map(|m| Some((m, self.members[usize::from(m)].effect()?))) {
+            match effect {
+                Effect::Send(to, message) if Some(from) != self.cut && Some(to.member.0) != self.cut => {
+                    self.members[usize::from(to.member.0)].hear(now, life(from), message);
+                }
+                Effect::Send(..) => {}
+                other @ (Effect::Flush
+                | Effect::Mark(..)
+                | Effect::Unmark(..)
+                | Effect::Drop(..)
+                | Effect::Permit(..)
+                | Effect::Refused(..)) => self.done.push((from, other)),
+            }
+        }
+    }
+
+    fn run_to(&mut self, millis: u64) {
+        for step in 0..=millis / 50 {
+            for member in 0..3 {
+                self.members[member].tick(at(step * 50));
+            }
+            self.settle(at(step * 50));
+        }
+    }
+
+    fn ticks(&mut self, millis: std::ops::RangeInclusive<u64>) {
+        for now in millis.step_by(50) {
+            for member in 0..3 {
+                self.members[member].tick(at(now));
+            }
+            self.settle(at(now));
+        }
+    }
+
+    fn announce(&mut self, now: u64, by: usize, intent: Intent<u64>) -> Result<AttemptId, Refusal> {
+        let id = self.members[by].announce(at(now), intent, Purpose::Call);
+        self.settle(at(now));
+        id
+    }
+
+    fn permitted(&self, id: AttemptId) -> bool {
+        self.done.iter().any(|(_, effect)| matches!(effect, Effect::Permit(permitted, _) if *permitted == id))
+    }
+}
+
+#[test]
+fn a_mutation_leaves_when_all_have_dropped_what_it_changes_and_its_end_frees_it() {
+    let mut net = Net::leased();
+    let id = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
+    let marks = |net: &Net| net.done.iter().filter(|(_, e)| matches!(e, Effect::Mark(i, _) if *i == id)).count();
+    assert!(marks(&net) == 2 && net.permitted(id));
+    net.members[0].ended(at(3_010), id, Outcome::Replied(None));
+    net.settle(at(3_010));
+    let unmarked = net.done.iter().filter(|(_, e)| *e == Effect::Unmark(id)).count();
+    assert_eq!((unmarked, net.members[1].pending()), (2, 0));
+}
+
+#[test]
+fn who_is_cut_off_is_waited_for_until_its_grant_has_run_out_and_then_answers_nothing() {
+    let mut net = Net::leased();
+    net.cut = Some(2);
+    let id = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
+    assert!(!net.permitted(id));
+    net.ticks(3_000..=5_200);
+    assert!(net.permitted(id), "a majority acknowledged, and the grant ran out");
+    assert_eq!(net.members[2].answers_until(), Time::ZERO);
+    let lone = net.announce(5_200, 2, intent(2, &[8], &[])).unwrap();
+    net.ticks(5_200..=9_000);
+    assert!(!net.permitted(lone), "outside of the majority nothing leaves");
+    net.cut = None;
+    net.ticks(9_000..=11_000);
+    assert!(net.permitted(lone) && net.members[2].answers_until() > at(11_000));
+    assert!(net.done.contains(&(2, Effect::Mark(id, intent(1, &[7], &[])))), "told with the grant");
+}
+
+#[test]
+fn an_operation_is_attempted_once_and_its_answer_is_known_everywhere() {
+    let mut net = Net::leased();
+    let first = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
+    assert_eq!(net.announce(3_001, 1, intent(1, &[7], &[])), Err(Refusal::UnderWay));
+    net.members[0].ended(at(3_002), first, Outcome::Replied(Some(Box::new(*b"made"))));
+    net.settle(at(3_002));
+    assert_eq!(net.announce(3_003, 2, intent(1, &[7], &[])), Err(Refusal::Executed(Some(Box::new(*b"made")))));
+}
+
+#[test]
+fn one_mutation_of_a_name_at_a_time_and_any_number_of_an_object() {
+    let mut net = Net::leased();
+    let first = net.announce(3_000, 0, intent(1, &[7, 8], &[7])).unwrap();
+    assert_eq!(net.announce(3_001, 1, intent(2, &[7, 9], &[7])), Err(Refusal::Busy));
+    assert!(net.announce(3_001, 1, intent(3, &[8], &[])).is_ok(), "an object");
+    net.members[0].ended(at(3_002), first, Outcome::NeverLeft);
+    net.settle(at(3_002));
+    assert!(net.announce(3_003, 1, intent(2, &[7, 9], &[7])).is_ok());
+}
+
+#[test]
+fn calls_of_a_lost_member_hold_their_keys_until_they_cannot_run_and_taint_what_ends_on_their_names() {
+    let mut net = Net::leased();
+    let lost = net.announce(3_000, 2, intent(1, &[7], &[7])).unwrap();
+    net.cut = Some(2);
+    net.views(at(3_100), &view(2, &[0, 1]));
+    net.ticks(3_100..=6_000);
+    let next = net.announce(6_000, 0, intent(2, &[7, 9], &[7])).expect("a lost call does not block the name");
+    assert!(net.permitted(next));
+    let until = net.members[0].ended(at(6_001), next, Outcome::Replied(None));
+    net.settle(at(6_001));
+    assert_eq!(until, Some(at(3_000) + TERMS.longer(TERMS.lease + TERMS.hold)));
+    net.ticks(6_001..=16_100);
+    assert!(!net.done.iter().any(|(_, e)| *e == Effect::Unmark(next) || *e == Effect::Unmark(lost)));
+    net.ticks(16_100..=16_300);
+    assert!([lost, next].iter().all(|id| net.done.contains(&(1, Effect::Unmark(*id)))));
+    assert_eq!(net.announce(16_300, 0, intent(1, &[7], &[7])), Err(Refusal::Doubtful));
+}
+
+#[test]
+fn a_call_whose_connection_broke_is_pending_until_it_cannot_run() {
+    let mut net = Net::leased();
+    let id = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
+    net.members[0].ended(at(3_100), id, Outcome::Lost);
+    net.ticks(3_100..=14_000);
+    assert_eq!(net.members[1].pending(), 1);
+    net.ticks(14_000..=14_200);
+    assert_eq!((net.members[0].pending(), net.members[1].pending()), (0, 0));
+}
+
+#[test]
+fn a_hold_is_renewed_within_its_term_until_it_is_released() {
+    let mut net = Net::leased();
+    let hold = Intent { operation: None, ..intent(0, &[7], &[]) };
+    let id = net.members[0].announce(at(3_000), hold, Purpose::Hold).unwrap();
+    net.settle(at(3_000));
+    net.ticks(3_000..=9_000);
+    let permits = net.done.iter().filter_map(|(_, e)| match e {
+        Effect::Permit(permitted, until) if *permitted == id => Some(*until),
+        Effect::Permit(..)
+        | Effect::Send(..)
+        | Effect::Flush
+        | Effect::Mark(..)
+        | Effect::Unmark(_)
+        | Effect::Drop(_)
+        | Effect::Refused(..) => None,
+    });
+    let permits: Vec<Time> = permits.collect();
+    assert!(permits.len() >= 5 && permits.windows(2).all(|two| two[0] < two[1] && two[1].since(two[0]) < TERMS.lease));
+    net.members[0].ended(at(9_000), id, Outcome::NeverLeft);
+    net.settle(at(9_000));
+    assert_eq!(net.members[2].pending(), 0);
+}
+
+#[test]
+fn a_view_whose_members_left_no_call_behind_is_clean_and_another_waits() {
+    for (tidy, clean) in [(true, true), (false, false)] {
+        let past = || Past { tidy, intents: vec![] };
+        let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), TERMS, Rules::ALL, past())).collect();
+        let mut net = Net { members, done: Vec::new(), cut: None };
+        net.views(at(0), &view(1, &[0, 1, 2]));
+        net.run_to(4_000);
+        assert_eq!(net.members[0].answers_until() > at(4_000), clean);
+        net.ticks(4_000..=17_000);
+        assert!(net.members[0].answers_until() > at(17_000));
+    }
+}
