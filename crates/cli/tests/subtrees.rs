@@ -72,7 +72,9 @@ impl World {
         let gcc = self.lookup(&tree, "gcc");
         let mut objects = vec![tree, gcc.clone()];
         objects.extend((0..FILES).map(|file| self.lookup(&gcc, &format!("f{file}"))));
-        objects.iter().for_each(|object| drop(self.mode_of(object)));
+        for object in &objects {
+            self.mode_of(object);
+        }
         (2 * objects.len() as u64, objects)
     }
 

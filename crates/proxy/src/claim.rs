@@ -57,7 +57,7 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
         }
     }
     for (export, touched) in &mut claims {
-        shared.exports[*export].areas.moves(now, &call, touched);
+        shared.exports[*export].areas.crosses(now, &call, touched);
     }
     unfound.dedup();
     match unfound.is_empty() {

@@ -179,9 +179,7 @@ impl Cached {
 
     /// A mutation is over of which it was not known what its names led to.
     fn loose_ended(&self, now: Time, ended: Ended, hold: Span) {
-        if ended == Ended::Unknown {
-            self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
-        }
+        self.loose.hold(now, ended, hold);
         if self.relies_on_marks() {
             self.flush();
         }
@@ -248,6 +246,16 @@ impl Cached {
 }
 
 impl Loose {
+    /// One of them has ended so; it may run on for a while where that is not known.
+    fn hold(&self, now: Time, ended: Ended, hold: Span) {
+        let until = match ended {
+            Ended::Done => return,
+            Ended::Unknown => now + hold,
+            Ended::Until(until) => until,
+        };
+        self.until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+    }
+
     fn none(&self, now: Time) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }

@@ -1,19 +1,19 @@
 //! Where objects lie among the subtrees of an export. A handle does not say: an object lies where the name that led to it lies, as replies
 //! show, from the export's root downwards.
 //!
-//! It must never take an object for a part of a subtree that it may have left. So whatever moves something over a border, or may,
-//! forgets all that was learned, before it leaves and when it has ended; meanwhile nothing is known. A file with several names, and
-//! what is found in two places, is nowhere: nobody knows where else it is changed. What is nowhere is as safe as the strictest part.
+//! It must never take an object for a part of the export that promises less than where it lies. While something may leave a part over
+//! its border, nothing is known of that part; afterwards it is forgotten, if it promises less than where that went. A file with several
+//! names, and what is found in two places at a time, is nowhere: it is changed who knows where, and is as safe as the strictest part.
 
 use super::Loose;
 use crate::generations::Generations;
 use crate::pool::lock;
-use midas_core::cache::Ended;
+use midas_core::cache::{Ended, Mode};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{Call, DirOp, Fattr3, FileHandle, Ftype3, Procedure, Reply};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// The map of an export with subtrees.
 pub(crate) struct Places {
@@ -22,11 +22,30 @@ pub(crate) struct Places {
     /// The root's key, once it is known.
     root: AtomicU64,
     parts: Box<[Mutex<Generations<Known>>]>,
-    /// Raised when all is forgotten.
+    /// Raised by whatever may carry something over a border.
     epoch: AtomicU64,
-    moves: Loose,
+    sides: Box<[Side]>,
     /// Whether the export's own mode is the strictest of all: then it holds where nothing is known.
     own_is_strictest: AtomicBool,
+}
+
+/// What is known of a part of the export as a whole.
+#[derive(Debug, Default)]
+struct Side {
+    mode: AtomicU8,
+    /// What was learned before is forgotten.
+    forgotten: AtomicU64,
+    /// Calls that may carry something out of it.
+    leaving: Loose,
+}
+
+/// A call that may carry something over a border: out of which parts, and into which, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    from: u32,
+    to: u32,
+    /// Whether it may be a directory that leads to a subtree: then what lies in it no longer does.
+    leads_on: bool,
 }
 
 /// A directory on the way to a subtree, or its root.
@@ -79,7 +98,7 @@ impl Places {
             root: AtomicU64::new(0),
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             epoch: AtomicU64::new(0),
-            moves: Loose::default(),
+            sides: (0..=roots.len()).map(|_| Side::default()).collect(),
             own_is_strictest: AtomicBool::new(false),
         }
     }
@@ -89,8 +108,16 @@ impl Places {
         self.root.store(root.0, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_own_strictest(&self, is: bool) {
-        self.own_is_strictest.store(is, Ordering::Relaxed);
+    /// The modes are these now. What was learned under others is forgotten: what left a part then may have become less safe.
+    pub(crate) fn set_modes(&self, modes: impl Iterator<Item = Mode> + Clone) {
+        self.own_is_strictest.store(modes.clone().min() == modes.clone().next(), Ordering::Relaxed);
+        for (side, mode) in self.sides.iter().zip(modes) {
+            side.mode.store(mode as u8, Ordering::SeqCst);
+        }
+        let epoch = self.raised();
+        for side in &self.sides {
+            side.forgotten.fetch_max(epoch, Ordering::SeqCst);
+        }
     }
 
     /// The part of the export whose rules hold for an object; none if not even its own do.
@@ -156,28 +183,35 @@ impl Places {
         self.learn(now, left, Key::of(object.bytes()), Some(place).filter(|_| alone));
     }
 
-    fn learn(&self, now: Time, Epoch(epoch): Epoch, object: Key, place: Option<Place>) {
+    fn learn(&self, now: Time, Epoch(left): Epoch, object: Key, place: Option<Place>) {
         let mut part = lock(self.part(object));
         // Looked at behind the lock that whoever reads it takes.
-        if self.epoch() != Epoch(epoch) || !self.moves.none(now) {
+        if place.is_some_and(|place| !self.holds(now, left, place)) {
             return;
         }
-        let place = match part.find(object).filter(|known| known.epoch == epoch) {
-            Some(known) => known.place.filter(|before| Some(*before) == place),
-            None => place,
+        let before =
+            part.find(object).filter(|known| known.place.is_none_or(|place| self.holds(now, known.epoch, place)));
+        let (place, epoch) = match before {
+            // What has one name is where it was found last, if that can be told.
+            Some(known) if known.place != place && known.epoch == left => (None, left),
+            Some(known) if known.epoch > left => (known.place, known.epoch),
+            Some(_) | None => (place, left),
         };
         part.insert(object, Known { place, epoch });
     }
 
     fn known(&self, now: Time, object: Key) -> Option<Place> {
-        let epoch = self.epoch().0;
-        if !self.moves.none(now) {
-            return None;
-        }
         if object.0 == self.root.load(Ordering::Relaxed) {
             return Some(Place::Node(0));
         }
-        lock(self.part(object)).find(object).filter(|known| known.epoch == epoch)?.place
+        let Known { place, epoch } = lock(self.part(object)).find(object)?;
+        place.filter(|place| self.holds(now, epoch, *place))
+    }
+
+    /// Whether what lay there then surely lies nowhere that promises more.
+    fn holds(&self, now: Time, epoch: u64, place: Place) -> bool {
+        let Side { forgotten, leaving, .. } = &self.sides[self.area_of(place)];
+        leaving.none(now) && epoch >= forgotten.load(Ordering::SeqCst)
     }
 
     fn area_of(&self, place: Place) -> usize {
@@ -203,44 +237,68 @@ impl Places {
         }
     }
 
-    /// Whether a call may put something in another part of the export; then all is forgotten, until [`Places::moved`].
-    pub(crate) fn moves(&self, now: Time, call: &Call<'_>) -> bool {
-        let crosses = match call {
-            Call::Rename { from, to } => self.renames_over(now, from, to),
-            Call::Link { file, link } => {
-                let (from, to) = (self.known(now, Key::of(file.bytes())), self.place_of(now, link));
-                from.is_none() || from != to
-            }
-            _ => false,
+    /// What a call may carry from one part of the export to another; nothing is known of those until [`Places::crossed`].
+    pub(crate) fn crosses(&self, now: Time, call: &Call<'_>) -> Option<Crossing> {
+        let (from, to, leads_on) = match call {
+            Call::Rename { from, to } if self.stays(from, to) => return None,
+            Call::Rename { from, to } => (self.place_of(now, from), self.place_of(now, to), self.leads_on(from.name)),
+            Call::Link { file, link } => (self.known(now, Key::of(file.bytes())), self.place_of(now, link), false),
+            _ => return None,
         };
-        if crosses {
-            self.moves.running.fetch_add(1, Ordering::SeqCst);
-            self.forget();
+        if from.is_some() && from == to {
+            return None;
         }
-        crosses
+        let leads_on = leads_on && !matches!(from, Some(Place::In(_)));
+        let crossing = Crossing { from: self.below(from), to: self.below(to), leads_on };
+        for side in self.sides_of(crossing.from) {
+            side.leaving.running.fetch_add(1, Ordering::SeqCst);
+        }
+        self.raised();
+        Some(crossing)
     }
 
     /// Such a call is over.
-    pub(crate) fn moved(&self, now: Time, ended: Ended, hold: Span) {
-        if ended == Ended::Unknown {
-            self.moves.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
+    pub(crate) fn crossed(&self, now: Time, crossing: Crossing, ended: Ended, hold: Span) {
+        let mode = |side: &Side| side.mode.load(Ordering::SeqCst);
+        let strictest = self.sides_of(crossing.to).map(mode).min();
+        let epoch = self.raised();
+        for side in self.sides_of(crossing.from) {
+            side.leaving.hold(now, ended, hold);
+            if crossing.leads_on || Some(mode(side)) > strictest {
+                side.forgotten.fetch_max(epoch, Ordering::SeqCst);
+            }
+            side.leaving.running.fetch_sub(1, Ordering::SeqCst);
         }
-        self.forget();
-        self.moves.running.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Nothing is known of any object but the root.
-    pub(crate) fn forget(&self) {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+    fn raised(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    fn renames_over(&self, now: Time, from: &DirOp<'_>, to: &DirOp<'_>) -> bool {
-        let leads_on = |name: &[u8]| self.nodes.iter().any(|node| node.names.iter().any(|(on, _)| on == name));
-        if from.dir == to.dir && !leads_on(from.name) && !leads_on(to.name) {
-            return false;
+    fn sides_of(&self, parts: u32) -> impl Iterator<Item = &Side> {
+        self.sides.iter().enumerate().filter(move |(number, _)| parts >> number & 1 == 1).map(|(_, side)| side)
+    }
+
+    /// The parts that what lies there, and below it, may be in: all, if that is not known.
+    fn below(&self, place: Option<Place>) -> u32 {
+        match place {
+            None => u32::MAX,
+            Some(Place::In(area)) => 1 << area,
+            Some(Place::Node(node)) => {
+                let Node { area, names } = &self.nodes[node];
+                names.iter().fold(1 << area, |parts, (_, on)| parts | self.below(Some(Place::Node(*on))))
+            }
         }
-        let (one, other) = (self.place_of(now, from), self.place_of(now, to));
-        one.is_none() || one != other
+    }
+
+    /// Whether both names are of one directory, and neither leads to a subtree: then nobody need know where that lies.
+    fn stays(&self, from: &DirOp<'_>, to: &DirOp<'_>) -> bool {
+        from.dir == to.dir && !self.leads_on(from.name) && !self.leads_on(to.name)
+    }
+
+    /// Whether some directory on the way to a subtree has this name.
+    fn leads_on(&self, name: &[u8]) -> bool {
+        self.nodes.iter().any(|node| node.names.iter().any(|(on, _)| on == name))
     }
 
     fn place_of(&self, now: Time, what: &DirOp<'_>) -> Option<Place> {
@@ -287,6 +345,7 @@ mod tests {
     /// `/projects` with `software` and, in it, `software/local/own`, and `scratch`: parts 1, 2 and 3.
     fn places() -> Places {
         let places = Places::new(["software", "software/local/own", "scratch"]);
+        places.set_modes([Mode::Ttl, Mode::Immutable, Mode::Lease, Mode::Strict].into_iter());
         places.set_root(Key::of(b"root"));
         places
     }
@@ -379,11 +438,11 @@ mod tests {
     fn what_nobody_has_seen_has_the_exports_own_mode_only_if_that_is_the_strictest() {
         let places = walked();
         assert_eq!(area(&places, "never seen"), None);
-        places.set_own_strictest(true);
-        assert_eq!(area(&places, "never seen"), Some(0));
         look(&places, "never seen", "file", "file", Some(seen(Ftype3::Reg, 1)));
-        places.set_own_strictest(false);
         assert_eq!(area(&places, "file"), None, "nor is what lies in it known");
+        places.set_modes([Mode::Lease, Mode::Immutable, Mode::Lease, Mode::Ttl].into_iter());
+        assert_eq!(area(&places, "never seen"), Some(0));
+        assert_eq!(area(&places, "gcc"), Some(0), "what was learned in other modes is forgotten");
     }
 
     #[test]
@@ -404,6 +463,14 @@ mod tests {
         assert_eq!(area(&places, "gcc"), None);
         enter(&places, "root", "local", "local");
         assert_eq!(area(&places, "local"), None, "the same part, but no name in it leads on any more");
+        cross(&places, &Call::Rename { from: op("T", "a"), to: op("home", "a") }, Ended::Done);
+        enter(&places, "home", "gcc", "gcc");
+        assert_eq!(area(&places, "gcc"), Some(0), "it may have been moved: it is where it was found last");
+    }
+
+    fn cross(places: &Places, call: &Call<'_>, ended: Ended) {
+        let crossing = places.crosses(NOW, call).expect("it crosses a border");
+        places.crossed(NOW, crossing, ended, Span::from_secs(60));
     }
 
     #[test]
@@ -415,45 +482,63 @@ mod tests {
     }
 
     #[test]
-    fn whatever_may_move_something_over_a_border_forgets_all_until_it_has_ended_and_then_again() {
+    fn what_may_leave_a_part_makes_it_unknown_and_forgotten_if_the_other_part_promises_more() {
+        // The export is ttl, software (with S, gcc, bin) immutable, own in it leased, scratch (with T) strict. What of S, own, T and
+        // home is known while the call is under way, and afterwards.
         let cases = [
-            (Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }, true),
-            (Call::Rename { from: op("home", "a"), to: op("T", "a") }, true),
-            (Call::Rename { from: op("root", "software"), to: op("root", "old") }, true),
-            (Call::Rename { from: op("root", "new"), to: op("root", "software") }, true),
-            (Call::Rename { from: op("S", "local"), to: op("S", "other") }, true),
-            (Call::Rename { from: op("S", "gcc"), to: op("S", "gcc-13") }, false),
-            (Call::Rename { from: op("gcc", "bin"), to: op("S", "bin") }, false),
-            (Call::Rename { from: op("unknown", "a"), to: op("unknown", "b") }, false),
-            (Call::Rename { from: op("unknown", "own"), to: op("unknown", "b") }, true),
-            (Call::Rename { from: op("unknown", "a"), to: op("gcc", "a") }, true),
-            (Call::Link { file: handle("bin"), link: op("gcc", "name") }, false),
-            (Call::Link { file: handle("bin"), link: op("home", "name") }, true),
-            (Call::Link { file: handle("unknown"), link: op("unknown", "name") }, true),
-            (Call::Remove { object: op("gcc", "bin") }, false),
+            (Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }, "-oTh", "-oTh"),
+            (Call::Rename { from: op("home", "a"), to: op("T", "a") }, "SoT-", "SoT-"),
+            (Call::Rename { from: op("T", "a"), to: op("gcc", "a") }, "So-h", "SoTh"),
+            (Call::Rename { from: op("root", "software"), to: op("root", "old") }, "--Th", "--Th"),
+            (Call::Rename { from: op("root", "new"), to: op("root", "software") }, "SoT-", "SoT-"),
+            (Call::Rename { from: op("S", "local"), to: op("S", "other") }, "--Th", "--Th"),
+            (Call::Rename { from: op("S", "gcc"), to: op("S", "gcc-13") }, "SoTh", "SoTh"),
+            (Call::Rename { from: op("gcc", "bin"), to: op("S", "bin") }, "SoTh", "SoTh"),
+            (Call::Rename { from: op("unknown", "a"), to: op("unknown", "b") }, "SoTh", "SoTh"),
+            (Call::Rename { from: op("unknown", "own"), to: op("unknown", "b") }, "----", "----"),
+            (Call::Rename { from: op("unknown", "a"), to: op("gcc", "a") }, "----", "SoTh"),
+            (Call::Link { file: handle("bin"), link: op("gcc", "name") }, "SoTh", "SoTh"),
+            (Call::Link { file: handle("bin"), link: op("home", "name") }, "-oTh", "-oTh"),
+            (Call::Link { file: handle("unknown"), link: op("unknown", "name") }, "----", "--T-"),
+            (Call::Remove { object: op("gcc", "bin") }, "SoTh", "SoTh"),
         ];
-        for (call, crosses) in cases {
+        for (call, meanwhile, afterwards) in cases {
             let places = walked();
-            let before = places.epoch();
-            assert_eq!(places.moves(NOW, &call), crosses, "{call:?}");
-            assert_eq!(area(&places, "gcc"), (!crosses).then_some(1), "{call:?}");
-            if crosses {
-                enter(&places, "root", "software", "S");
-                places.moved(NOW, Ended::Done, Span::ZERO);
-                assert_eq!(area(&places, "S"), None, "seen while it was under way");
-                places.learn_path(NOW, before, [&b"scratch"[..]].into_iter(), b"T");
-                assert_eq!(area(&places, "T"), None, "asked before it left");
-                enter(&places, "root", "software", "S");
-                assert_eq!(area(&places, "S"), Some(1));
+            let show = || {
+                let known = |(object, letter)| if area(&places, object).is_some() { letter } else { '-' };
+                [("S", 'S'), ("own", 'o'), ("T", 'T'), ("home", 'h')].map(known).iter().collect::<String>()
+            };
+            let crossing = places.crosses(NOW, &call);
+            assert_eq!(show(), meanwhile, "{call:?}");
+            if let Some(crossing) = crossing {
+                places.crossed(NOW, crossing, Ended::Done, Span::ZERO);
             }
+            assert_eq!(show(), afterwards, "{call:?}");
         }
     }
 
     #[test]
-    fn a_move_whose_end_is_unknown_may_still_happen_for_a_while() {
+    fn what_was_asked_before_a_border_was_crossed_teaches_nothing_of_what_may_have_left() {
         let places = walked();
-        assert!(places.moves(NOW, &Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }));
-        places.moved(NOW, Ended::Unknown, Span::from_secs(60));
+        let before = places.epoch();
+        let crossing = places.crosses(NOW, &Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }).unwrap();
+        let meanwhile = places.epoch();
+        let path = |left| places.learn_path(NOW, left, [&b"software"[..]].into_iter(), b"S");
+        path(meanwhile);
+        assert_eq!(area(&places, "S"), None, "while it is under way");
+        places.crossed(NOW, crossing, Ended::Done, Span::ZERO);
+        for left in [before, meanwhile] {
+            path(left);
+            assert_eq!(area(&places, "S"), None, "asked before its end");
+        }
+        path(places.epoch());
+        assert_eq!(area(&places, "S"), Some(1));
+    }
+
+    #[test]
+    fn what_nobody_knows_the_end_of_may_still_happen_for_a_while() {
+        let places = walked();
+        cross(&places, &Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }, Ended::Unknown);
         enter(&places, "root", "software", "S");
         assert_eq!(area(&places, "S"), None);
         let later = NOW + Span::from_secs(60);

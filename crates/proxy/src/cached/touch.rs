@@ -6,6 +6,7 @@
 
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, value};
+use super::places::Crossing;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
@@ -23,8 +24,8 @@ pub(crate) struct Touched {
     loose: bool,
     /// The part of the export whose marks these are.
     area: usize,
-    /// Whether it may move something from one part to another.
-    pub(super) moves: bool,
+    /// What it may carry from one part to another.
+    pub(super) crossing: Option<Crossing>,
 }
 
 #[derive(Debug)]
