@@ -3,6 +3,7 @@
 use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
+use crate::translate::Kind;
 use crate::whose::Owner;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
@@ -69,6 +70,10 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
 /// A read that nothing is kept of must wait: what it may be shared as until it leaves.
 pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8]) -> Option<Claim> {
     let Owner::Export(realm) = forward.owner else { return None };
+    // A cookie means something to the server alone that its own client lists at.
+    if forward.meaning.kind == (Kind::List { first: false }) {
+        return None;
+    }
     let call = rpc::Call::decode(record).ok()?;
     let credential = Credential::decode(&call.credential).ok().filter(|it| matches!(it, Credential::Sys(_)))?;
     let question = Question::of(&nfs3::Call::decode(forward.procedure, call.args).ok()?, &forward.meaning)?;
