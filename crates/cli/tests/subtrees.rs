@@ -198,11 +198,7 @@ fn commands_show_and_change_the_mode_of_a_subtree() {
     world.walk("runs");
     for (path, mode, because) in [
         ("/scratch/runs/gcc", "lease", "of the subtree /scratch/runs"),
-        (
-            "/scratch/home/gcc",
-            "strict",
-            "the export's own, once it was looked up through MIDAS by its only name; strict until then",
-        ),
+        ("/scratch/home/gcc", "strict", "the export's own"),
         ("/scratch", "strict", "the export's own"),
         (
             "/scratch/software",
