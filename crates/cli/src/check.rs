@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use midas_proxy::config::{Cluster, Config, ConfigError, Entry, Export, Pool, Table};
+use midas_proxy::config::{Cluster, Config, ConfigError, Entry, Export, Pool, Subtree, Table};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -43,7 +43,11 @@ fn summary(file: &str, config: &Config) -> String {
     let listen: Vec<String> = listen.map(|entry| format!("{} {}", entry.key, entry.value)).collect();
     let mut lines = vec![format!("ok: {file}"), format!("  listen: {}", listen.join(", "))];
     lines.extend(config.pools().iter().map(|pool| format!("  pool {}", of_pool(config, pool))));
-    lines.extend(config.exports().iter().map(|export| format!("  export {}", of_export(config, export))));
+    for export in config.exports() {
+        lines.push(format!("  export {}", of_export(config, export)));
+        let subtree = |it: &Subtree| format!("    subtree {}: {}", it.path, it.mode.name());
+        lines.extend(export.subtrees.iter().map(subtree));
+    }
     lines.extend(config.cluster().map(|cluster| of_cluster(config, cluster)));
     lines.extend(config.warnings().into_iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")

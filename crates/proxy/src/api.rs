@@ -137,8 +137,22 @@ pub struct Export {
     pub admitted: usize,
     /// Calls by why they went where they went.
     pub routes: BTreeMap<String, u64>,
-    /// What its cache does and holds.
+    /// What its cache does and holds, outside of its subtrees.
     #[serde(default)]
+    pub cache: Caching,
+    /// Its parts that are cached in another way, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subtrees: Vec<Subtree>,
+}
+
+/// A part of an export that is cached in another way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Subtree {
+    /// As clients see it.
+    pub path: String,
+    /// How far its cache may be trusted.
+    pub mode: Setting,
+    /// What its cache does and holds.
     pub cache: Caching,
 }
 
@@ -269,6 +283,12 @@ pub struct Explanation {
     pub name: Option<String>,
     /// The policy that decides.
     pub policy: String,
+    /// The mode of the cache that holds for the object.
+    #[serde(default)]
+    pub mode: String,
+    /// Whose mode it is, in a sentence.
+    #[serde(default)]
+    pub mode_because: String,
     /// The home, whatever its health.
     pub home: String,
     /// The one server that may serve it, and why.
@@ -346,15 +366,18 @@ pub struct Held {
 /// What caches hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holdings {
-    /// In the order of the file.
+    /// In the order of the file, each export followed by its subtrees.
     pub exports: Vec<Holding>,
 }
 
-/// What an export's cache holds.
+/// What the cache of an export, or of one of its subtrees, holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
-    /// The export.
+    /// The export, or the subtree.
     pub path: String,
+    /// Whether it is a subtree: a part of the export before it that is cached in another way.
+    #[serde(default)]
+    pub subtree: bool,
     /// What it did.
     pub cache: Caching,
     /// By kind.

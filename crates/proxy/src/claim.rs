@@ -2,15 +2,17 @@
 //! several proxies, its announcements to the others.
 
 use crate::accord::{Accord, Label};
-use crate::cached::{Claimed, Fetching, Touched, Unfound};
+use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::dispatch::Forward;
 use crate::event::Shared;
-use crate::realm::Realm;
+use crate::translate::Kind;
+use crate::whose::Owner;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
 use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::Time;
 use midas_nfs::nfs3::{self, Procedure};
-use midas_nfs::rpc;
+use midas_nfs::rpc::{self, Credential};
 use std::sync::Arc;
 
 /// What a call holds. None where nothing is cached.
@@ -70,7 +72,7 @@ impl Changes {
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for (index, (export, touched)) in self.touched.iter().enumerate() {
             for (place, key, name) in touched.labels(self.told.get(index).copied().unwrap_or_default()) {
-                let label = Label { export: shared.exports[*export].cached.name(), place, key };
+                let label = Label { export: shared.exports[*export].areas.own().cached.name(), place, key };
                 keys.push(label);
                 names.extend(name.then_some(label));
             }
@@ -128,7 +130,7 @@ impl Changes {
     /// It was found where a name leads.
     pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: midas_core::key::Key, moves: bool) {
         for (export, touched) in &mut self.touched {
-            shared.exports[*export].cached.found(now, object, moves, touched);
+            shared.exports[*export].areas.found(now, object, moves, touched);
         }
     }
 }
@@ -153,10 +155,10 @@ pub(crate) fn prepare(
     let Some(call) = call else { return Prepared::Ready(None) };
     let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
     let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
-    for export in watching {
-        match export.cached.claim(now, since, &call) {
+    for (export, area) in watching {
+        match area.cached.claim(now, since, &call) {
             Claimed::Marked(touched, names) => {
-                claims.touched.push((export.number, touched));
+                claims.touched.push((export, touched));
                 unfound.extend(names);
             }
             Claimed::Busy => {
@@ -165,11 +167,31 @@ pub(crate) fn prepare(
             }
         }
     }
+    for (export, touched) in &mut claims.touched {
+        shared.exports[*export].areas.crosses(now, &call, touched);
+    }
     unfound.dedup();
     match unfound.is_empty() {
         true => Prepared::Ready(Some(Claim::Changes(Box::new(claims)))),
         false => Prepared::Find(Claim::Changes(Box::new(claims)), unfound),
     }
+}
+
+/// A read that nothing is kept of must wait: what it may be shared as until it leaves.
+pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8]) -> Option<Claim> {
+    let Owner::Export(realm) = forward.owner else { return None };
+    // A cookie means something to the server alone that its own client lists at.
+    if forward.meaning.kind == (Kind::List { first: false }) {
+        return None;
+    }
+    let call = rpc::Call::decode(record).ok()?;
+    let credential = Credential::decode(&call.credential).ok().filter(|it| matches!(it, Credential::Sys(_)))?;
+    let question = Question::of(&nfs3::Call::decode(forward.procedure, call.args).ok()?, &forward.meaning)?;
+    // The record is the servers' already: whom they see is in it.
+    let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
+    let place = forward.meaning.place;
+    let area = shared.exports[realm].areas.of(now, place).filter(|area| !area.cached.mode().answers())?;
+    Some(Claim::Reads(area.cached.waits(now, call.args, (place, &who), forward.procedure)))
 }
 
 /// A mutation is over.
@@ -188,9 +210,9 @@ pub(crate) fn changed(
     }
     let mut made = Vec::new();
     for (export, touched) in changes.touched {
-        let cached = &shared.exports[export].cached;
-        let new = cached.ended(now, touched, ended, reply);
-        made.extend(new.map(|key| Label { export: cached.name(), place: key, key }));
+        let areas = &shared.exports[export].areas;
+        let new = areas.ended(now, touched, ended, reply);
+        made.extend(new.map(|key| Label { export: areas.own().cached.name(), place: key, key }));
     }
     if let Some(accord) = shared.accord().filter(|_| !made.is_empty()) {
         accord.drop_elsewhere(&made);
@@ -211,10 +233,12 @@ fn outcome(ended: Ended, reply: Option<(Procedure, &[u8])>) -> Outcome {
     }
 }
 
-/// The exports that share a pool and mark mutations.
-fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = &Realm> {
+/// The parts of the exports that share a pool, with the exports' numbers, where mutations are marked.
+fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = (usize, &Area)> {
     let pool = &shared.exports[realm].pool;
-    shared.exports.iter().filter(move |export| export.cached.watches() && Arc::ptr_eq(&export.pool, pool))
+    let exports = shared.exports.iter().filter(move |export| Arc::ptr_eq(&export.pool, pool));
+    let areas = exports.flat_map(|export| export.areas.iter().map(|area| (export.number, area)));
+    areas.filter(|(_, area)| area.cached.watches())
 }
 
 /// The results of a call that others may answer with.

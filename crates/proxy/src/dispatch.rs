@@ -1,6 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::cached::{Asked, Kind, Question, Who};
+use crate::cached::{Area, Asked, Kind, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
@@ -14,6 +14,7 @@ use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -159,10 +160,10 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(shared, owner, credential, (&arguments, &meaning)) {
-        Some((export, question)) => {
-            let who = if question.personal() { rules.who(call.credential.body, credential) } else { &Who::ANYONE };
-            match ask(now, export, tally, (&question, call.args), (meaning.place, who), waits, out) {
+    let claim = match cache_of(now, shared, owner, credential, (&arguments, &meaning)) {
+        Some((now, area, question)) => {
+            let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
+            match ask(now, area, tally, (&question, call.args), (meaning.place, &who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -181,21 +182,18 @@ fn nfs(
     Ok(Taken::Forward(forward, squashed, claim))
 }
 
-/// Asks an export's cache for a read, and counts what becomes of it.
+/// Asks the cache of a part of an export for a read, and counts what becomes of it.
 fn ask(
-    now: Instant,
-    export: &Realm,
+    now: Time,
+    area: &Area,
     tally: &Tally,
     question: (&Question<'_>, &[u8]),
     place: (Key, &Who),
     waits: Waits,
     out: &mut Vec<u8>,
 ) -> Asked {
-    let (procedure, now) = (waits.procedure, export.pool.time(now));
-    if !export.cached.answers(now) {
-        return Asked::Pass;
-    }
-    let asked = export.cached.ask(now, question, place, waits, out);
+    let procedure = waits.procedure;
+    let asked = area.cached.ask(now, question, place, waits, out);
     let (fate, answer) = match &asked {
         Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
@@ -203,24 +201,29 @@ fn ask(
         Asked::Fetch(_) => (Fate::Fetched, None),
         Asked::Pass => return asked,
     };
-    tally.read(export.number, procedure, fate);
+    tally.read(area.number, procedure, fate);
     if answer.is_some() {
         tally.answered(procedure, answer);
     }
     asked
 }
 
-/// The export whose cache may answer a call, and what it is asked. What nobody in particular asks is asked of the servers: they may
-/// refuse it.
+/// The part of an export whose cache may answer a call now, or have it wait with another, and what it is asked. What nobody in particular asks is asked of the
+/// servers: they may refuse it.
+#[inline]
 fn cache_of<'s, 'c>(
+    now: Instant,
     shared: &'s Shared,
     owner: Owner,
     credential: &Credential<'_>,
     (call, meaning): (&nfs3::Call<'c>, &Meaning),
-) -> Option<(&'s Realm, Question<'c>)> {
+) -> Option<(Time, &'s Area, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    let export = Some(&shared.exports[realm]).filter(|export| export.cached.mode().answers())?;
-    Some((export, Question::of(call, meaning)?))
+    let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
+    let question = Question::of(call, meaning)?;
+    let now = shared.exports[realm].pool.time(now);
+    let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
+    Some((now, area, question))
 }
 
 /// Whether a call is new, or was sent again.
@@ -323,8 +326,6 @@ pub(crate) struct Rules {
     reads: Result<(), Nfsstat3>,
     changes: Result<(), Nfsstat3>,
     squashes: bool,
-    /// The last credential, and on whose behalf the servers answer it.
-    last: (Vec<u8>, Who),
 }
 
 impl Rules {
@@ -339,8 +340,7 @@ impl Rules {
         };
         let first = shared.exports[realm].rules();
         let (reads, changes, squashes) = (Ok(()), Ok(()), false);
-        let last = (Vec::new(), Who::ANYONE);
-        let rules = Self { owner, realm, first, others, reads, changes, squashes, last };
+        let rules = Self { owner, realm, first, others, reads, changes, squashes };
         let permit = |mutates| rules.all().try_for_each(|export| permitted(export, client, mutates));
         let (reads, changes) = (permit(false), permit(true));
         let squashes = rules.all().any(|export| export.squash != Squash::None);
@@ -361,15 +361,12 @@ impl Rules {
         self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
     }
 
-    /// On whose behalf the servers answer; most calls of a batch are of one user. `body` is the credential as it came.
-    fn who(&mut self, body: &[u8], credential: &Credential<'_>) -> &Who {
-        if self.last.0 != body || body.is_empty() {
-            let seen = if self.squashes { self.seen(credential) } else { None };
-            self.last.1 = Who::of(seen.as_ref().unwrap_or(credential));
-            self.last.0.clear();
-            self.last.0.extend_from_slice(body);
+    /// On whose behalf the servers answer.
+    fn who(&self, credential: &Credential<'_>) -> Who {
+        match self.squashes {
+            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
+            false => Who::of(credential),
         }
-        &self.last.1
     }
 
     /// The record on behalf of the anonymous user, if an export wants that of this one.

@@ -130,7 +130,7 @@ fn settings(config: &Config, cluster: &config::Cluster) -> io::Result<Settings> 
 /// Of what must be equal at all members: servers, exports, and the term of leases.
 fn digest(config: &Config) -> [u8; 32] {
     let shared = |entry: &config::Entry| match entry.place.table {
-        Table::Pool | Table::Export => true,
+        Table::Pool | Table::Export | Table::Subtree => true,
         Table::Cluster => matches!(entry.key, "name" | "members" | "lease"),
         Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
     };

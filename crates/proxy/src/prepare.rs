@@ -225,8 +225,8 @@ impl Loop {
     /// Whether nobody waits with a read; then nobody will.
     pub(crate) fn nobody_joined(&self, call: &mut Held) -> bool {
         let Some(Claim::Reads(fetching)) = call.claim.take() else { return true };
-        let cached = &self.shared.exports[call.errand.forward.realm].cached;
-        call.claim = cached.forsaken(fetching).map(Claim::Reads);
+        let areas = &self.shared.exports[call.errand.forward.realm].areas;
+        call.claim = areas.of_read(&fetching).forsaken(fetching).map(Claim::Reads);
         call.claim.is_none()
     }
 }

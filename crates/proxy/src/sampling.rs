@@ -1,7 +1,7 @@
 //! Asks servers whether what was answered from the caches is true, a few hits at a time, beside the event loops. What differs demotes the export
 //! (lease, immutable) or shortens what is kept (ttl): `core` decides.
 
-use crate::cached::{Heard, Sample};
+use crate::cached::{Area, Heard, Sample};
 use crate::clerk::Lines;
 use crate::clock::duration;
 use crate::event::Shared;
@@ -19,29 +19,33 @@ use std::time::{Duration, Instant};
 /// Until the daemon ends.
 pub(crate) fn run(shared: &Shared) {
     let (waiting, samples) = sync_channel(WAITING_MOST);
-    shared.exports.iter().for_each(|export| export.cached.check_at(export.number, &waiting));
+    for area in shared.exports.iter().flat_map(|export| export.areas.iter()) {
+        area.cached.check_at(area.number, &waiting);
+    }
     let mut lines = Lines::default();
-    let mut last: Vec<Option<Time>> = vec![None; shared.exports.len()];
-    let mut again: VecDeque<(Time, usize, Sample)> = VecDeque::new();
+    let areas: Vec<(&Realm, &Area)> =
+        shared.exports.iter().flat_map(|export| export.areas.iter().map(move |area| (export, area))).collect();
+    let mut last: Vec<Option<Time>> = vec![None; areas.len()];
+    let mut again: VecDeque<(Time, &Realm, &Area, Sample)> = VecDeque::new();
     while !shared.stop.load(Ordering::Relaxed) {
         if let Ok((number, sample)) = samples.recv_timeout(LOOK) {
-            let export = &shared.exports[number];
+            let (export, area) = areas[number];
             let now = export.pool.time(Instant::now());
-            if due(export, now, last[number], &sample) {
+            if due(area, now, last[number], &sample) {
                 last[number] = Some(now);
-                if let Next::LookAgain(at) = check(export, &mut lines, &sample, false)
+                if let Next::LookAgain(at) = check((export, area), &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
                 {
-                    again.push_back((at, number, export.cached.suspected(export.pool.time(Instant::now()), sample)));
+                    let sample = area.cached.suspected(export.pool.time(Instant::now()), sample);
+                    again.push_back((at, export, area, sample));
                 }
             }
         }
         for _ in 0..again.len() {
-            let Some((at, number, sample)) = again.pop_front() else { break };
-            let export = &shared.exports[number];
+            let Some((at, export, area, sample)) = again.pop_front() else { break };
             match at <= export.pool.time(Instant::now()) {
-                true => drop(check(export, &mut lines, &sample, true)),
-                false => again.push_back((at, number, sample)),
+                true => drop(check((export, area), &mut lines, &sample, true)),
+                false => again.push_back((at, export, area, sample)),
             }
         }
     }
@@ -49,25 +53,24 @@ pub(crate) fn run(shared: &Shared) {
 
 /// Whether a hit is to be checked that `core` has chosen. In `ttl` the loop needs many, and at once: what changes between a hit and its check is taken for
 /// a stale hit. The guard needs few, and must not add to a storm.
-fn due(export: &Realm, now: Time, last: Option<Time>, sample: &Sample) -> bool {
-    let (pause, late) = match export.cached.mode() {
+fn due(area: &Area, now: Time, last: Option<Time>, sample: &Sample) -> bool {
+    let (pause, late) = match area.cached.mode() {
         Mode::Ttl => (TTL_PAUSE, now.since(sample.told_at()) > LATE),
         Mode::Strict | Mode::Lease | Mode::Immutable => (GUARD_PAUSE, false),
     };
     !late && last.is_none_or(|last| now.since(last) >= pause)
 }
 
-fn check(export: &Realm, lines: &mut Lines, sample: &Sample, again: bool) -> Next {
-    let next = ask(export, lines, sample, |heard| {
-        export.cached.checked(export.pool.time(Instant::now()), sample, heard, again)
-    });
+fn check((export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, again: bool) -> Next {
+    let next =
+        ask(export, lines, sample, |heard| area.cached.checked(export.pool.time(Instant::now()), sample, heard, again));
     if next == Next::Demote {
         let what = sample.name.as_ref().map_or_else(String::new, |name| format!(", name {}", name.escape_ascii()));
         let why = format!("somebody writes past MIDAS: handle {}{what} is not what it was", hex(&sample.handle));
         if export.demote(&why) {
-            let path = export.rules().path.clone();
+            let path = &area.path;
             let help = "nothing is cached until `midas set EXPORT mode=...`";
-            log::error("export demoted to strict", &[("export", &path), ("why", &why), ("help", &help)]);
+            log::error("export demoted to strict", &[("export", path), ("why", &why), ("help", &help)]);
         }
     }
     next

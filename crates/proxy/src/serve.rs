@@ -18,8 +18,7 @@ use crate::regulate;
 use crate::reload;
 use crate::sampling;
 use crate::state::State;
-
-use midas_core::cache::{CleanStart, Rules, Settings};
+use midas_core::cache::{CleanStart, Mode, Rules, Settings};
 use midas_core::key::Key;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
@@ -207,7 +206,7 @@ impl Proxy {
     fn quiet(&self) -> bool {
         let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
         let clusters = self.shared.accord().is_some();
-        let known = |export: &Realm| clusters || export.cached.settled(export.pool.time(Instant::now()));
+        let known = |export: &Realm| clusters || export.areas.settled(export.pool.time(Instant::now()));
         let told = self.shared.accord().is_none_or(|accord| accord.quiet());
         told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
@@ -309,21 +308,33 @@ fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec
         first_link += pool.links();
         pools.push(pool);
     }
+    let mut first_area = 0;
     let export = |(number, export): (usize, &Export)| {
-        let told = Told { rules: *rules, leases: leases.clone(), ..told(config, export, *start) };
-        Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
+        let told = |(path, mode, caching): (&String, Mode, &Caching)| {
+            let told = told(config, (mode, caching), !export.subtrees.is_empty(), *start);
+            let name = Key::of(export.path.as_bytes()).0 as u32;
+            (path.clone(), Told { rules: *rules, leases: leases.clone(), name, ..told })
+        };
+        let own = (&export.path, export.mode, &export.caching);
+        let subtrees = export.subtrees.iter().map(|subtree| (&subtree.path, subtree.mode, &subtree.caching));
+        let told: Vec<_> = std::iter::once(own).chain(subtrees).map(told).collect();
+        let pool = Arc::clone(&pools[export.pool]);
+        let first = first_area;
+        first_area += told.len();
+        Realm::new((number, first), export.clone(), pool, state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)
 }
 
-/// What an export's cache is told.
-fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
+/// What the cache of a part of an export is told; `several` if it is one of several.
+fn told(config: &Config, (mode, caching): (Mode, &Caching), several: bool, start: CleanStart) -> Told {
     let Caching { writers, lease_age_max, server_hold_max, immutable_age_max, stale_target, ttl_max, absent_max } =
-        export.caching;
+        *caching;
+    let areas = config.exports().iter().map(|export| 1 + export.subtrees.len()).sum::<usize>();
     let settings = Settings {
-        mode: export.mode,
-        bytes_max: config.cache().memory / config.exports().len().max(1),
+        mode,
+        bytes_max: config.cache().memory / areas.max(1),
         lease_age_max,
         server_hold_max,
         immutable_age_max,
@@ -331,15 +342,8 @@ fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
         ttl_max,
         ..Settings::default()
     };
-    Told {
-        settings,
-        absent_max,
-        midas_only: writers == Writers::MidasOnly,
-        start,
-        rules: Rules::ALL,
-        leases: None,
-        name: Key::of(export.path.as_bytes()).0 as u32,
-    }
+    let watches = several || writers == Writers::MidasOnly;
+    Told { settings, absent_max, watches, start, rules: Rules::ALL, leases: None, name: 0 }
 }
 
 /// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.

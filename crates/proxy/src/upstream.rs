@@ -104,6 +104,7 @@ pub(crate) fn begin(
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
     }
+    let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
     Some(Box::new(held(claim, Vec::new(), bound)))
 }
 
@@ -136,6 +137,9 @@ impl Errand {
             export.take_back(now, sent);
             return Err(Wait { bound: None, why: None });
         };
+        if let Some(Claim::Reads(fetching)) = claim {
+            export.areas.of_read(fetching).leaves(fetching);
+        }
         let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(

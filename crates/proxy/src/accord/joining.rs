@@ -32,6 +32,13 @@ impl Joining {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
         }
+        if let Some(export) = config.exports().iter().find(|export| !export.subtrees.is_empty()) {
+            let said = format!(
+                "{}: the members of a cluster do not tell each other where subtrees lie: leave them out",
+                export.path
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+        }
         let (members, slot) = (cluster.members.len(), Slot::default());
         let peers = Peers::start(config, cluster, |sender| Upper::new(Arc::clone(&slot), sender))?;
         let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();

@@ -287,7 +287,7 @@ impl Accord {
                     inner.counts.messages += 1;
                 }
                 Effect::Flush => {
-                    shared.exports.iter().for_each(|export| export.cached.lease_lost());
+                    shared.exports.iter().for_each(|export| export.areas.own().cached.lease_lost());
                     self.leases.flushed();
                     inner.counts.flushed += 1;
                 }
@@ -345,6 +345,6 @@ pub(crate) fn operation(client: IpAddr, xid: u32, record: &[u8]) -> Operation {
 impl Shared {
     /// The cache that a label belongs to; none if the members' exports are not the same.
     fn cached(&self, label: Label) -> Option<&crate::cached::Cached> {
-        self.exports.iter().map(|export| &export.cached).find(|cached| cached.name() == label.export)
+        self.exports.iter().map(|export| &export.areas.own().cached).find(|cached| cached.name() == label.export)
     }
 }

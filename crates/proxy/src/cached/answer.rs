@@ -18,6 +18,7 @@ type Raw = [u8; Fattr3::SIZE];
 impl Cached {
     /// Appends the results of a call, if they are known; otherwise there are none. `args` are the call's; `place` is the key of the
     /// object or directory that it names.
+    #[inline]
     pub(super) fn results(
         &self,
         now: Time,
@@ -40,8 +41,12 @@ impl Cached {
         }
     }
 
+    /// The attributes of what a name leads to.
     fn attributes(&self, now: Time, object: FileHandle<'_>) -> Option<Raw> {
         let key = Key::of(object.bytes());
+        if !self.tells(now, key) {
+            return None;
+        }
         self.part(key).attributes(now, key, object)
     }
 

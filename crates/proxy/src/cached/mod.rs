@@ -5,11 +5,13 @@
 //! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
 
 mod answer;
+mod areas;
 mod check;
 mod forget;
 mod held;
 mod label;
 mod learn;
+mod places;
 mod question;
 mod share;
 #[cfg(test)]
@@ -17,12 +19,14 @@ mod tests;
 mod touch;
 mod turns;
 
+pub(crate) use areas::{Area, Areas};
 use check::Checks;
 pub(crate) use check::{Heard, Sample};
 pub(crate) use held::Amount;
 use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
+pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
@@ -59,6 +63,11 @@ pub(crate) struct Cached {
     leases: Option<Arc<Leases>>,
     /// What other proxies call the export.
     name: u32,
+    /// Reads that have not left and may be shared in every mode.
+    waiting: AtomicU32,
+    /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
+    area: usize,
+    places: Option<Arc<Places>>,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -96,8 +105,8 @@ pub(crate) struct Told {
     pub(crate) settings: Settings,
     /// No missing name is believed missing for longer.
     pub(crate) absent_max: Span,
-    /// Whether all writers come through MIDAS.
-    pub(crate) midas_only: bool,
+    /// Whether mutations are marked, whatever the mode: all writers come through MIDAS, or other parts of the export have other modes.
+    pub(crate) watches: bool,
     pub(crate) start: CleanStart,
     pub(crate) rules: Rules,
     /// Leases of the other proxies, if there are such.
@@ -123,7 +132,7 @@ impl Cached {
         let mode = AtomicU8::new(told.settings.mode as u8);
         Ok(Self {
             mode,
-            watches: told.midas_only,
+            watches: told.watches,
             rules: told.rules,
             clock,
             parts,
@@ -132,7 +141,25 @@ impl Cached {
             loose: Loose::default(),
             leases: told.leases.clone(),
             name: told.name,
+            waiting: AtomicU32::new(0),
+            area: 0,
+            places: None,
         })
+    }
+
+    /// The same as one of several parts of an export.
+    fn within(self, area: usize, places: Option<Arc<Places>>) -> Self {
+        Self { area, places, ..self }
+    }
+
+    /// Whether what is kept here of an object may be told: another part may promise more.
+    fn tells(&self, now: Time, object: Key) -> bool {
+        self.places.as_ref().is_none_or(|places| places.area(now, object) == Some(self.area))
+    }
+
+    /// H: how long a call may linger in a server after its connection broke.
+    fn hold_max(&self) -> Span {
+        self.part(Key(0)).cache.hold_max()
     }
 
     /// The mode in force.
@@ -173,6 +200,18 @@ impl Cached {
         self.part(place).cache.end(now, mark, Ended::Done);
     }
 
+    /// Whether there is any use in asking: calls may be answered, or one waits here that others may wait with.
+    #[inline]
+    pub(crate) fn useful(&self, now: Time) -> bool {
+        self.answers(now) || (self.some_wait() && !self.mode().answers())
+    }
+
+    /// Whether reads wait here that may be shared in every mode: hardly ever.
+    #[inline]
+    pub(crate) fn some_wait(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether mutations must be marked before they leave.
     pub(crate) fn watches(&self) -> bool {
         self.watches || self.mode().answers()
@@ -191,9 +230,7 @@ impl Cached {
 
     /// A mutation is over of which it was not known what its names led to.
     fn loose_ended(&self, now: Time, ended: Ended, hold: Span) {
-        if ended != Ended::Done {
-            self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
-        }
+        self.loose.hold(now, ended, hold);
         if self.relies_on_marks() {
             self.flush();
         }
@@ -274,6 +311,16 @@ impl Cached {
 }
 
 impl Loose {
+    /// One of them has ended so; it may run on for a while where that is not known.
+    fn hold(&self, now: Time, ended: Ended, hold: Span) {
+        let until = match ended {
+            Ended::Done => return,
+            Ended::Unknown => now + hold,
+            Ended::Until(until) => until,
+        };
+        self.until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+    }
+
     fn none(&self, now: Time) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }

@@ -24,6 +24,7 @@ pub(crate) enum Question<'c> {
 
 impl<'c> Question<'c> {
     /// What a call with this meaning asks; none for what is never kept.
+    #[inline]
     pub(crate) fn of(call: &Call<'c>, meaning: &Meaning) -> Option<Self> {
         Some(match call {
             Call::Getattr { object } => Self::Attributes(*object),

@@ -37,7 +37,7 @@ fn cached(mode: Mode) -> Cached {
     let told = Told {
         settings,
         absent_max: Span::from_secs(10),
-        midas_only: true,
+        watches: true,
         start: CleanStart::Yes,
         rules: Rules::ALL,
         leases: None,
@@ -92,6 +92,8 @@ enum Was {
     Told(Vec<u8>),
     Joined,
     Fetch(Box<Fetching>),
+    /// Nothing is kept of it, and it waits with nobody.
+    Passed,
 }
 
 fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
@@ -107,7 +109,7 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
         Asked::Answered(_) => Was::Told(out[28..].to_vec()),
         Asked::Joined => Was::Joined,
         Asked::Fetch(fetching) => Was::Fetch(fetching),
-        Asked::Pass => panic!("{call:?} is never cached"),
+        Asked::Pass => Was::Passed,
     }
 }
 
@@ -119,6 +121,7 @@ fn told(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Option<Vec<u8
             None
         }
         Was::Joined => panic!("nothing else is under way"),
+        Was::Passed => None,
     }
 }
 
@@ -297,10 +300,15 @@ fn d4_each_mode_answers_and_joins_as_far_as_it_may() {
     ];
     for (mode, answers, joins, joins_after) in cases {
         let (cached, who) = (cached(mode), user(1));
-        let Was::Fetch(first) = ask(&cached, at(1), &GETATTR, &who) else { panic!() };
+        let first = match ask(&cached, at(1), &GETATTR, &who) {
+            Was::Fetch(first) => first,
+            Was::Passed => sent(&cached, &GETATTR),
+            Was::Told(_) | Was::Joined => panic!("it is the first"),
+        };
         let joined = |now| match ask(&cached, now, &GETATTR, &who) {
             Was::Joined => true,
             Was::Fetch(fetching) => cached.forsaken(fetching).is_some(),
+            Was::Passed => false,
             Was::Told(_) => panic!("not known yet"),
         };
         assert_eq!(joined(at(1)), joins, "{mode:?}");
@@ -312,6 +320,15 @@ fn d4_each_mode_answers_and_joins_as_far_as_it_may() {
         }
         assert_eq!(told(&cached, at(5), &GETATTR, &who).is_some(), answers, "{mode:?}");
     }
+}
+
+/// A call that waited here and has left, where nothing is kept.
+fn sent(cached: &Cached, call: &Call<'_>) -> Box<Fetching> {
+    let (mut args, place) = (Vec::new(), crate::translate::handles(call).unwrap().0);
+    call.encode(&mut args);
+    let mut held = cached.waits(at(1), &args, (Key::of(place.bytes()), &Who::ANYONE), call.procedure());
+    cached.leaves(&mut held);
+    held
 }
 
 #[test]
@@ -516,4 +533,28 @@ fn h1_what_others_saw_of_a_file_while_it_was_made_is_dropped_when_its_creation_i
     let made = CreateOk { object: Some(FILE), attributes: Some(file(6)), dir: WccData::default() };
     cached.ended(at(3), touched, Ended::Done, Some((Procedure::Create, &bytes(&Reply::Create(Ok(made))))));
     assert_eq!(told(&cached, at(4), &GETATTR, &who), None);
+}
+
+#[test]
+fn d4_in_strict_mode_a_call_waits_with_one_that_has_not_left_and_with_no_other() {
+    let cached = cached(Mode::Strict);
+    let mut args = Vec::new();
+    LOOKUP.encode(&mut args);
+    let (dir, one, other) = (Key::of(DIR.bytes()), user(1), user(2));
+    let asked = |who: &Who| match ask(&cached, at(1), &LOOKUP, who) {
+        Was::Joined => true,
+        Was::Passed => false,
+        Was::Told(_) | Was::Fetch(_) => panic!("nothing is kept in strict mode"),
+    };
+    assert!(!asked(&one), "nothing waits");
+    let mut held = cached.waits(at(1), &args, (dir, &one), Procedure::Lookup);
+    assert!(asked(&one) && asked(&one) && !asked(&other), "the same call of the same user");
+    assert!(matches!(ask(&cached, at(1), &GETATTR, &one), Was::Passed));
+    cached.leaves(&mut held);
+    assert!(!asked(&one), "it has left: what it brings may be from before this one came");
+    let (waits, _) = cached.landed(at(2), *held, Some(&bytes(&found(FILE, 5))));
+    assert_eq!((waits.len(), cached.some_wait()), (2, false));
+    assert!(told(&cached, at(2), &LOOKUP, &one).is_none(), "nor is it kept");
+    let held = cached.waits(at(3), &args, (dir, &one), Procedure::Lookup);
+    assert!(cached.forsaken(held).is_none() && !asked(&one) && !cached.some_wait(), "nobody waits for it any more");
 }

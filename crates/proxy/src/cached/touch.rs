@@ -6,6 +6,7 @@
 
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, value};
+use super::places::Crossing;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
@@ -23,6 +24,10 @@ pub(crate) struct Touched {
     loose: bool,
     /// Whether that was known from the cache: true while no lease is lost.
     assumed: bool,
+    /// The part of the export whose marks these are.
+    area: usize,
+    /// What it may carry from one part to another.
+    pub(super) crossing: Option<Crossing>,
 }
 
 #[derive(Debug)]
@@ -72,7 +77,7 @@ pub(crate) enum Claimed {
 impl Cached {
     /// Marks what a mutation changes that came then.
     pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
-        let (mut touched, mut unfound) = (Touched::default(), Vec::new());
+        let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (what, target) in names.into_iter().flatten() {
             let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
@@ -141,8 +146,7 @@ impl Cached {
             }
         }
         if touched.loose {
-            let hold = self.part(Key(0)).cache.hold_max();
-            self.loose_ended(now, ended, hold);
+            self.loose_ended(now, ended, self.hold_max());
         }
         made
     }
@@ -230,6 +234,10 @@ impl Touched {
     /// Whether it relies on what the cache knew when it was marked.
     pub(crate) const fn assumed(&self) -> bool {
         self.assumed
+    }
+
+    pub(super) const fn area(&self) -> usize {
+        self.area
     }
 
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {

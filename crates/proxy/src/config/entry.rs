@@ -2,7 +2,7 @@
 
 use super::key::Table;
 use super::value::show_size;
-use super::{Access, Cluster, ClusterMember, Config, Export, Level, LogFormat, Pool, Preset, Squash, Writers};
+use super::{Access, Cluster, ClusterMember, Config, Export, Level, LogFormat, Pool, Preset, Squash, Subtree, Writers};
 use midas_workload::units::show_span;
 use std::fmt;
 
@@ -38,7 +38,10 @@ impl Config {
             one(Table::Listen, "portmap", or(listed(&self.listen.portmap), "off")),
         ];
         entries.extend(self.pools.iter().flat_map(of_pool));
-        entries.extend(self.exports.iter().flat_map(|export| of_export(export, &self.pool_of(export).name)));
+        for export in &self.exports {
+            entries.extend(of_export(export, &self.pool_of(export).name));
+            entries.extend(export.subtrees.iter().flat_map(of_subtree));
+        }
         entries.extend([one(Table::Cache, "memory", show_size(self.cache.memory as u64))]);
         entries.extend(of_cluster(self.cluster.as_ref()));
         entries.extend([
@@ -134,6 +137,22 @@ fn of_cluster(cluster: Option<&Cluster>) -> Vec<Entry> {
         ("suspect_after", said(&|cluster| show_span(cluster.suspect_after))),
     ];
     at(&Place { table: Table::Cluster, name: None }, values)
+}
+
+fn of_subtree(subtree: &Subtree) -> Vec<Entry> {
+    let caching = &subtree.caching;
+    let values = [
+        ("path", subtree.path.clone()),
+        ("preset", subtree.preset.map_or_else(|| "none".to_owned(), |preset| named(&Preset::NAMES, &preset))),
+        ("mode", subtree.mode.name().to_owned()),
+        ("writers", named(&Writers::NAMES, &caching.writers)),
+        ("lease_age_max", show_span(caching.lease_age_max)),
+        ("immutable_age_max", show_span(caching.immutable_age_max)),
+        ("stale_target", caching.stale_target.to_string()),
+        ("ttl_max", show_span(caching.ttl_max)),
+        ("absent_max", show_span(caching.absent_max)),
+    ];
+    at(&Place { table: Table::Subtree, name: Some(subtree.path.clone()) }, values)
 }
 
 fn at<const N: usize>(place: &Place, values: [(&'static str, String); N]) -> Vec<Entry> {

@@ -130,6 +130,21 @@ pub struct Export {
     pub mode: Mode,
     /// Who else writes, and how old answers may become. Its writers permit its mode.
     pub caching: Caching,
+    /// Its parts that are cached in another way: different paths below its own.
+    pub subtrees: Vec<Subtree>,
+}
+
+/// A directory of an export, and all that lies below it, as far as no other subtree has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subtree {
+    /// As clients see it, the export's path included.
+    pub path: String,
+    /// What the file says that it is for.
+    pub preset: Option<Preset>,
+    /// How far the cache may be trusted.
+    pub mode: Mode,
+    /// Who else writes, and how old answers may become. Its writers permit its mode.
+    pub caching: Caching,
 }
 
 /// What the clients of an export may do.

@@ -1,7 +1,7 @@
 //! From the document to the [`Config`]: table by table, then what must fit together.
 
 use super::address::collide;
-use super::caching::{Writers, caching};
+use super::caching::{Writers, caching, subtrees};
 use super::cluster;
 use super::key::Table;
 use super::nearest::{nearest, suggestion};
@@ -58,6 +58,9 @@ fn unknown_tables(root: &DeTable<'_>, reading: &mut Reading<'_>) {
     for (name, value) in root {
         let (name, at) = (name.get_ref().as_ref(), name.span().start);
         match (table_called(name), value.get_ref()) {
+            (Some(table), _) if table.parent().is_some() => {
+                reading.wrong(at, format!("'{name}' stands in an export; write {table} below its [[export]]"));
+            }
             (None, DeValue::Table(_)) => reading.wrong(at, unknown_table(name, &format!("[{name}]"))),
             (None, typed) if is_table(typed) => reading.wrong(at, unknown_table(name, &format!("[[{name}]]"))),
             (Some(table), typed) if !is_kind(table, typed) => {
@@ -69,11 +72,12 @@ fn unknown_tables(root: &DeTable<'_>, reading: &mut Reading<'_>) {
 }
 
 fn unknown_table(name: &str, typed: &str) -> String {
-    let names = Table::ALL.into_iter().filter_map(Table::name);
+    let names = Table::ALL.into_iter().filter(|table| table.parent().is_none()).filter_map(Table::name);
     match nearest(name, names).and_then(table_called) {
         Some(near) => format!("unknown table {typed}; did you mean {near}?"),
         None => {
-            let all = Table::ALL.iter().filter(|table| table.name().is_some()).map(ToString::to_string);
+            let outer = |table: &&Table| table.name().is_some() && table.parent().is_none();
+            let all = Table::ALL.iter().filter(outer).map(ToString::to_string);
             format!("unknown table {typed}; possible: {}", all.collect::<Vec<_>>().join(", "))
         }
     }
@@ -302,6 +306,7 @@ fn export(
     let insecure = section.read("insecure", reading, flag);
     let policy = section.read("policy", reading, value::policy);
     let caching = caching(section, reading);
+    let subtrees = subtrees(section, path.as_deref(), caching.as_ref().map(|(_, _, caching)| *caching), reading);
     let (path, (preset, mode, caching)) = (path?, caching?);
     Some(Export {
         source: source?.unwrap_or_else(|| path.clone()),
@@ -316,6 +321,7 @@ fn export(
         preset,
         mode,
         caching,
+        subtrees: subtrees?,
     })
 }
 

@@ -78,6 +78,16 @@ immutable_age_max = "24h"
 stale_target = 1e-2
 ttl_max = "500ms"
 absent_max = "0s"
+[[export.subtree]]
+path = "/tree"
+preset = "dataset"
+mode = "ttl"
+writers = "midas-only"
+lease_age_max = "7s"
+immutable_age_max = "7h"
+stale_target = 0.5
+ttl_max = "7s"
+absent_max = "7s"
 [cache]
 memory = "1GiB"
 [cluster]
@@ -172,6 +182,7 @@ fn the_example_means_what_it_says() {
             preset: None,
             mode: Mode::Strict,
             caching: caching::DEFAULT,
+            subtrees: Vec::new(),
         }],
         cache: Cache { memory: 256 << 20 },
         cluster: None,
@@ -239,6 +250,15 @@ fn every_key_may_be_given_otherwise() {
         "0.01",
         "500ms",
         "0s",
+        "/tree",
+        "dataset",
+        "ttl",
+        "midas-only",
+        "7s",
+        "25200s",
+        "0.5",
+        "7s",
+        "7s",
         "1GiB",
         "site",
         "10.0.0.9:7050",
@@ -639,7 +659,8 @@ fn the_order_of_pools_and_exports_makes_no_difference() {
 #[test]
 fn every_key_has_an_entry_and_every_entry_is_a_key() {
     let listed: Vec<(Table, &str)> = KEYS.iter().map(|key| (key.table, key.name)).collect();
-    let entries = parsed(EXAMPLE).entries();
+    let example = format!("{EXAMPLE}[[export.subtree]]\npath = \"/scratch/software\"\nmode = \"ttl\"\n");
+    let entries = parsed(&example).entries();
     assert_eq!(entries.iter().map(|entry| (entry.place.table, entry.key)).collect::<Vec<_>>(), listed);
     assert_eq!(listed.iter().collect::<BTreeSet<_>>().len(), listed.len(), "a key is listed twice");
 }
@@ -666,7 +687,10 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let value = if key.takes.starts_with("time") { "\"9999h\"" } else { "9999999999999" };
         let text = match key.table.name() {
             None => format!("{} = {value}", key.name),
-            Some(_) => format!("{}\n{} = {value}", key.table, key.name),
+            Some(_) => {
+                let parent = key.table.parent().map_or_else(String::new, |parent| format!("{parent}\n"));
+                format!("{parent}{}\n{} = {value}", key.table, key.name)
+            }
         };
         let said = wrong(&text);
         let range = said
@@ -676,7 +700,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 25);
+    assert_eq!(ranged.count(), 29);
 }
 
 #[test]
