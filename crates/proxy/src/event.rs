@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// Whether somebody has a cache filled: one at a time.
     pub(crate) warming: AtomicBool,
     /// The cluster that it belongs to.
-    peers: OnceLock<Peers>,
+    pub(crate) peers: OnceLock<Peers>,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
 }
 
@@ -90,18 +90,6 @@ impl Shared {
             peers: OnceLock::new(),
             replays,
         }
-    }
-
-    /// Belongs to a cluster from now on.
-    pub(crate) fn join(&self, peers: Option<Peers>) {
-        if let Some(peers) = peers {
-            assert!(self.peers.set(peers).is_ok(), "a daemon joins once");
-        }
-    }
-
-    /// The cluster that it belongs to, if it is not alone.
-    pub(crate) fn peers(&self) -> Option<&Peers> {
-        self.peers.get()
     }
 
     /// The duplicate requests of calls with this xid.
