@@ -44,7 +44,9 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
         ..Site::of(&nfsd.endpoints())
     };
     let (a, b) = (site(0).start(), site(1).start());
-    let w = Serve::launch(&site(2).config(), |command| drop(command.arg("--witness")));
+    let w = Serve::launch(&site(2).config(), |command| {
+        command.arg("--witness");
+    });
     until("all three agree", || [&a, &b, &w].into_iter().all(|daemon| present(daemon) == 3));
     let seen = cluster(&a);
     assert_eq!(seen["members"][2]["witness"], true);
