@@ -340,6 +340,8 @@ impl<A: Above> Driver<A> {
     /// Several times in `suspect_after`: says that we live, looks who does, dials.
     fn beat(&mut self, now: Instant) {
         self.beat_at = now + self.settings.heartbeat;
+        // Who could not be accepted (no more files) is not told of again.
+        self.accept();
         let late = |line: &Line| line.unproven() && now.duration_since(line.since) >= GREETING_PATIENCE;
         for key in self.keys(late) {
             if self.lines[key].strange() {

@@ -73,7 +73,7 @@ impl Post {
 
     pub(crate) fn give(&self, order: Order) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if orders.len() >= ORDERS_MAX {
+        if orders.len() >= ORDERS_MAX && matches!(order, Order::Frame(..) | Order::Datagram(..)) {
             return self.lose();
         }
         orders.push(order);
@@ -113,5 +113,5 @@ impl Post {
     }
 }
 
-/// Orders that wait: the thread takes all at once, so that more mean that it is stuck.
+/// Frames and datagrams that wait: the thread takes all at once, so that more mean that it is stuck. Views are few, and never left out.
 const ORDERS_MAX: usize = 1 << 16;

@@ -46,8 +46,9 @@ pub struct Member {
     pub witness: bool,
 }
 
-/// The half of a member that stands above: called on the cluster's thread, must not block. What it learns it learns in this order: a link
-/// is up before its frames come, and views come with growing epochs (after a start the last one from before first, if there was one).
+/// The half of a member that stands above: called on the cluster's thread, must not block. Views come with growing epochs; after a start the
+/// last one from before comes first, if there was one, and names another life of this member. Frames of a member may come before its link is
+/// told to be up, which needs both ways.
 pub trait Above: Send + 'static {
     /// A view was agreed; perhaps long ago.
     fn view(&mut self, view: &View);

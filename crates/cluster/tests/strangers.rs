@@ -140,15 +140,16 @@ fn what_is_sent_comes_in_order_whole_and_once() {
     let world = World::agreed(2);
     let sender = world.cluster(0).sender();
     let sizes = [0, 1, 100, 4096, 70_000, midas_cluster::FRAME_MAX];
-    for (number, size) in sizes.iter().cycle().take(60).enumerate() {
+    // Less than a queue holds: more may close the connection.
+    for (number, size) in sizes.iter().cycle().take(36).enumerate() {
         sender.send(1, vec![number as u8; *size]);
     }
     sender.send(1, vec![0; midas_cluster::FRAME_MAX + 1]);
     sender.send(1, b"last".to_vec());
     until("the last one", || world.facts(1).frames.last().is_some_and(|frame| frame.3 == b"last"));
     let frames = world.facts(1).frames;
-    assert_eq!(frames.len(), 61);
-    for (number, frame) in frames[..60].iter().enumerate() {
+    assert_eq!(frames.len(), 37);
+    for (number, frame) in frames[..36].iter().enumerate() {
         assert_eq!((frame.0, frame.1, frame.2), (0, world.cluster(0).incarnation(), 1));
         assert!(frame.3.len() == sizes[number % sizes.len()] && frame.3.iter().all(|byte| *byte == number as u8));
     }

@@ -1,25 +1,21 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
-use crate::accord::{Accord, Place};
+use crate::accord::Place;
 use crate::clerk::{About, Desk, Job, Unknown};
-use crate::clock::Clock;
-use crate::counters::{Bytes, Count, Tally};
+use crate::counters::{Bytes, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::log;
-use crate::mountd::{Below, Mountd};
-use crate::peers::Peers;
-use crate::pool::Pool;
-use crate::realm::Realm;
+use crate::mountd::Below;
 use crate::relay::Relay;
+pub(crate) use crate::shared::Shared;
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
-use crate::whose::Whose;
 use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Refusal};
 use midas_core::time::Time;
-use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
+use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
 use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -28,96 +24,10 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-
-/// What all event loops share.
-pub(crate) struct Shared {
-    pub(crate) pools: Vec<Arc<Pool>>,
-    /// In the order of the configuration.
-    pub(crate) exports: Vec<Realm>,
-    pub(crate) whose: Whose,
-    pub(crate) mountd: Mountd,
-    pub(crate) limits: crate::config::Limits,
-    /// Bytes of calls and answers under way.
-    pub(crate) memory: Budget,
-    /// Set when no more calls are read, and the daemon ends when those under way are answered.
-    pub(crate) draining: AtomicBool,
-    pub(crate) stop: AtomicBool,
-    pub(crate) started: Instant,
-    pub(crate) clock: Clock,
-    /// What each event loop counts.
-    pub(crate) tallies: Box<[Tally]>,
-    /// Clients that found no place; counted by the acceptor.
-    pub(crate) turned_away: Count,
-    /// Whether somebody has a cache filled: one at a time.
-    pub(crate) warming: AtomicBool,
-    /// The cluster that it belongs to.
-    peers: OnceLock<Peers>,
-    replays: [Mutex<Replays<Asker>>; REPLAYS],
-    accord: Option<Arc<Accord>>,
-}
-
-impl Shared {
-    /// The other proxies, if there are such.
-    pub(crate) const fn accord(&self) -> Option<&Arc<Accord>> {
-        self.accord.as_ref()
-    }
-
-    pub(crate) fn new(
-        pools: Vec<Arc<Pool>>,
-        exports: Vec<Realm>,
-        mountd: Mountd,
-        limits: crate::config::Limits,
-        loops: usize,
-        accord: Option<Arc<Accord>>,
-    ) -> Self {
-        let areas = exports.iter().map(|export| export.areas.iter().len()).sum();
-        let tallies = (0..loops).map(|_| Tally::new(areas)).collect();
-        let replays = std::array::from_fn(|_| Mutex::default());
-        let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
-        let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
-        let memory = Budget::new(limits.memory);
-        let clock = pools.first().map_or_else(Clock::new, |pool| pool.clock);
-        let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (started, turned_away) = (Instant::now(), Count::default());
-        Self {
-            pools,
-            exports,
-            whose,
-            mountd,
-            limits,
-            memory,
-            draining,
-            stop,
-            started,
-            clock,
-            tallies,
-            turned_away,
-            warming: AtomicBool::new(false),
-            peers: OnceLock::new(),
-            replays,
-            accord,
-        }
-    }
-
-    /// Belongs to a cluster from now on.
-    pub(crate) fn join(&self, peers: Peers) {
-        assert!(self.peers.set(peers).is_ok(), "a daemon joins once");
-    }
-
-    /// The cluster that it belongs to, if it is not alone.
-    pub(crate) fn peers(&self) -> Option<&Peers> {
-        self.peers.get()
-    }
-
-    /// The duplicate requests of calls with this xid.
-    pub(crate) fn replays(&self, xid: u32) -> MutexGuard<'_, Replays<Asker>> {
-        self.replays[(xid / IN_A_ROW) as usize % REPLAYS].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Where an answer goes: a loop, a place in it, and which of those that had the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -501,7 +411,7 @@ impl Loop {
             self.displace(asker);
         }
         // Names to be looked up and proxies to be told need not wait for the tick.
-        let clusters = self.shared.accord.is_some();
+        let clusters = self.shared.accord().is_some();
         let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
         if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
             self.send_held(self.time);
@@ -633,7 +543,7 @@ impl Loop {
 
     fn tick(&mut self, now: Instant) {
         self.tend_links(self.time);
-        if self.shared.accord.is_some() {
+        if self.shared.accord().is_some() {
             self.tend_clearing(self.time);
             self.tend_overdue();
         }
@@ -724,7 +634,3 @@ const REPLY_LEAST: usize = 16 << 20;
 /// Handles that nobody could tell of are asked for again after so many ticks, and so many at once.
 const ASK_AGAIN: u64 = 25;
 const ASKED_MOST: usize = 64;
-/// Locks of the duplicate request cache.
-const REPLAYS: usize = 16;
-/// Calls with consecutive xids that have the same lock: clients count, and what lies together is in the processor's cache together.
-const IN_A_ROW: u32 = 64;

@@ -39,6 +39,7 @@ mod reload;
 mod rtt;
 mod sampling;
 mod serve;
+mod shared;
 mod state;
 mod ties;
 mod translate;

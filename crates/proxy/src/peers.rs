@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::config::{self, Config, Table};
+use crate::event::Shared;
 use crate::log;
 use midas_cluster::{Above, Cluster, Key, Link, Member, MemberStatus, Sender, Settings, View};
 use midas_core::peer::lease::{Life, MemberId};
@@ -137,6 +138,18 @@ fn digest(config: &Config) -> [u8; 32] {
     let lines = config.entries().into_iter().filter(shared);
     let lines = lines.map(|entry| format!("{} {} {}\n", entry.place, entry.key, entry.value));
     midas_cluster::digest(&lines.collect::<String>())
+}
+
+impl Shared {
+    /// Belongs to a cluster from now on.
+    pub(crate) fn join(&self, peers: Peers) {
+        assert!(self.peers.set(peers).is_ok(), "a daemon joins once");
+    }
+
+    /// The cluster that it belongs to, if it is not alone.
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.get()
+    }
 }
 
 /// Says what changes, and passes it on.

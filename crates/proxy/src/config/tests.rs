@@ -460,7 +460,7 @@ fn a_wrong_table_is_told() {
         (one("[[exprot]]\n"), "8:3: unknown table [[exprot]]; did you mean [[export]]?"),
         (
             one("[leases]\n"),
-            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [limits], [log], [admin], [state]",
+            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [cluster], [limits], [log], [admin], [state]",
         ),
         (one("[[log]]\n"), "8:3: 'log' is a table; write [log]"),
         (SHORT.replacen("[[pool]]", "[pool]", 1), "1:2: 'pool' is a table; write [[pool]]"),

@@ -35,7 +35,7 @@ fn two_members_without_a_witness_are_a_warning() {
 fn what_is_wrong_with_a_cluster_is_told_where_it_stands() {
     let line = |text: &str| SHORT.lines().count() + text.lines().count();
     for (from, to, at, said) in [
-        ("me = \"a\"", "me = \"c\"", "11:6", "me: 'c' is not a member; possible: a, b, w"),
+        ("me = \"a\"", "me = \"c\"", "11:6", "me: 'c' is not a member; did you mean 'a'?"),
         ("me = \"a\"", "", "8:1", "which is not a member; say which one it is with 'me'"),
         ("name = \"site\"\n", "", "8:1", "missing key 'name' in [cluster]"),
         ("b=10.0.0.9:7049", "10.0.0.9:7049", "10:31", "members takes `name=host:port`"),
