@@ -183,15 +183,20 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
     pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: Intent<K>) -> Result<(), Refusal> {
-        if let Some(record) = self.book.records.get_mut(&id) {
-            record.learned = now;
-            return if record.state == State::Pending { Ok(()) } else { Err(Refusal::Over) };
+        if self.book.state(id).is_some_and(|state| *state != State::Pending) {
+            return Err(Refusal::Over);
         }
+        // One that was told by another, or before it was announced, was not let through by that.
         if let Some(why) = self.refusal(Some(id), &intent) {
             return Err(why);
         }
-        self.book.insert(now, id, intent, State::Pending);
-        self.mark(id);
+        match self.book.records.get_mut(&id) {
+            Some(record) => record.learned = now,
+            None => {
+                self.book.insert(now, id, intent, State::Pending);
+                self.mark(id);
+            }
+        }
         Ok(())
     }
 

@@ -171,6 +171,9 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Notices leases that lapsed, and those that are complete.
     pub(super) fn settle(&mut self, now: Time) {
+        if now >= self.unclean_until {
+            self.unclean_until = Time::ZERO;
+        }
         let live = self.view.is_some()
             && self.installed == self.epoch
             && now >= self.unclean_until

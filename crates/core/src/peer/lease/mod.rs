@@ -48,7 +48,7 @@ pub struct Member<K> {
     remembers: bool,
     /// Whether no call of the life before this one can run.
     tidy: bool,
-    /// Until then calls may run that nobody here knows of (R10).
+    /// Until then calls may run that nobody here knows of (R10); zero once that has passed.
     unclean_until: Time,
     leased: bool,
     peers: Vec<Peer>,
@@ -203,7 +203,7 @@ impl<K: Copy + Ord> Member<K> {
     /// When [`Self::tick`] must come at the latest.
     pub fn next_at(&self) -> Time {
         let lease = if self.leased { self.leases_until() } else { Time::FAR };
-        let clean = (!self.leased && self.installed == self.epoch).then_some(self.unclean_until);
+        let clean = Some(self.unclean_until).filter(|until| *until > Time::ZERO);
         let soonest = [Some(lease), clean, self.asks_at(), self.book.next_at(), self.rounds.next_at()];
         soonest.into_iter().flatten().min().unwrap_or(Time::FAR)
     }
