@@ -166,7 +166,7 @@ impl Plan {
         };
         Self {
 
-            terms: Terms { size: proxies, lease: LEASE, hold: LEASE, drift: DRIFT, remember: Span::from_secs(3600) },
+            terms: Terms { size: proxies, lease: LEASE, hold: LEASE, stale, drift: DRIFT, remember: Span::from_secs(3600) },
             stale,
             servers: 2 + rng.below(SERVERS_MAX - 1) as u16,
             names: 2 + rng.below(3) as u8,
@@ -176,7 +176,7 @@ impl Plan {
             service: LEASE.scale(0.01),
             delay: LEASE.scale(0.005),
             slow_span: LEASE.scale(1.5),
-            mix: Mix { read_name: 8, read_object: 8, set: 3, bump: 1, make: 2, remove: 2, rename: 2 },
+            mix: Mix { read_name: 16, read_object: 16, set: 3, bump: 1, make: 2, remove: 2, rename: 2 },
             faults,
             holds: rng.chance(0.5),
             elsewhere: rng.chance(0.5),

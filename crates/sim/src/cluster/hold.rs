@@ -52,14 +52,14 @@ impl World {
         match member.announce(local, intent, Announced::Hold) {
             Ok(id) => {
                 desk.attempts.insert(id, Whose::Hold(object));
-                if let Some(server) = pin {
-                    desk.pins.insert(id, (keys.to_vec(), server));
-                }
                 let hold =
                     Hold { id, until: Time::ZERO, server, marks: vec![mark], in_flight: 0, last: self.now, over: false };
                 desk.holds.insert(object, hold);
                 let rest = self.now + self.plan.terms.lease.scale(REST);
                 self.queue.push(rest, Event::Rest { to: *life, object });
+                if let Some(server) = pin {
+                    self.nodes[node].pin(id, keys.to_vec(), server);
+                }
             }
             Err(_) => cache.end(local, mark, midas_core::cache::Ended::Done),
         }

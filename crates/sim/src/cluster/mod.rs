@@ -266,11 +266,11 @@ impl World {
                 self.nodes[node].flush(local);
             }
             Effect::Mark(id, intent) => {
-                let Node { cache, desk, .. } = &mut self.nodes[node];
-                let marks = intent.keys.iter().map(|key| cache.mark(local, *key)).collect();
-                desk.marks.insert(id, marks);
+                let node = &mut self.nodes[node];
+                let marks = intent.keys.iter().map(|key| node.cache.mark(local, *key)).collect();
+                node.desk.marks.insert(id, marks);
                 if let Some(server) = intent.server {
-                    desk.pins.insert(id, (intent.keys.into_vec(), server));
+                    node.pin(id, intent.keys.into_vec(), server);
                 }
             }
             Effect::Unmark(id) => {

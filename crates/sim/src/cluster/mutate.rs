@@ -78,18 +78,6 @@ impl World {
         Some(seen?.iter().filter_map(|seen| seen.leads.map(Key::Object)).collect())
     }
 
-    /// Where a mutation of these goes; none while two servers know something that the other does not.
-    pub(super) fn server_for(&mut self, node: usize, keys: &[Key]) -> Option<u16> {
-        let mut pinned: Vec<u16> = keys.iter().flat_map(|key| self.pinned(node, *key)).collect();
-        pinned.sort_unstable();
-        pinned.dedup();
-        match pinned[..] {
-            [] => Some(self.any_server()),
-            [server] => Some(server),
-            [_, _, ..] => None,
-        }
-    }
-
     pub(super) fn intent(&self, operation: Option<Operation>, keys: &[Key], names: Vec<Key>, server: u16) -> Intent<Key> {
         let server = (self.plan.stale > Span::ZERO).then_some(server);
         Intent { operation, keys: keys.into(), names: names.into(), server }
@@ -107,7 +95,7 @@ impl World {
                 job.permits.push((id, Time::ZERO));
                 desk.attempts.insert(id, Whose::Job(operation));
                 if let Some(server) = server {
-                    desk.pins.insert(id, (keys.into_vec(), server));
+                    self.nodes[node].pin(id, keys.into_vec(), server);
                 }
             }
             Err(why) => self.job_refused(node, operation, why),

@@ -3,7 +3,7 @@
 use super::event::{Clock, Request};
 use super::family::{Laws, Plan};
 use super::truth::{Action, Key, Seen};
-use midas_core::cache::{Cache, CleanStart, Fetch, Left, Mark, Mode, Params, Settings};
+use midas_core::cache::{Cache, CleanStart, Fetch, Mark, Mode, Params, Settings};
 use midas_core::peer::lease::{AttemptId, Life, Member, MemberId, Past, Rule, Terms};
 use midas_core::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(super) struct Desk {
     /// Marks for other members' attempts.
     pub(super) marks: BTreeMap<AttemptId, Vec<Mark<Key>>>,
     /// Where the keys of an attempt are changed, others' and own.
-    pub(super) pins: BTreeMap<AttemptId, (Vec<Key>, u16)>,
+    pins: BTreeMap<AttemptId, (Vec<Key>, u16)>,
     /// Until when other servers may not know of a change.
     fences: BTreeMap<(Key, u16), Time>,
     /// Counts flushes.
@@ -194,10 +194,15 @@ impl Node {
         all
     }
 
-    /// An attempt is over, or will be by then: reads go to its server until the others know of it.
+    /// An attempt changes these at this server.
+    pub(super) fn pin(&mut self, id: AttemptId, keys: Vec<Key>, server: u16) {
+        self.desk.pins.insert(id, (keys, server));
+    }
+
+    /// An attempt is over, or will be by then: reads go where it may have run until the others know of it.
     pub(super) fn unpin(&mut self, until: Time, id: AttemptId) {
         let Some((keys, server)) = self.desk.pins.remove(&id) else { return };
-        for key in keys {
+        for key in keys.into_iter().filter(|_| self.member.may_have_run(id)) {
             let fence = self.desk.fences.entry((key, server)).or_default();
             *fence = (*fence).max(until + self.stale);
         }
@@ -214,10 +219,6 @@ impl Node {
     pub(super) fn idle(&self) -> bool {
         let desk = &self.desk;
         desk.jobs.is_empty() && desk.calls.is_empty() && desk.holds.is_empty() && desk.kept.is_empty()
-    }
-
-    pub(super) fn left(&self, local: Time) -> Left {
-        self.cache.left(local)
     }
 }
 

@@ -36,18 +36,29 @@ impl World {
             flight.waiting.push(waiting);
             return;
         }
+        let Some(server) = self.server_for(node, &[key]) else {
+            let later = self.now + self.plan.delay * 4;
+            return self.queue.push(later, Event::Request { node, request });
+        };
+        let Node { cache, desk, .. } = &mut self.nodes[node];
         let fetch = cache.begin(local, key, Class(0));
         cache.sent(&fetch);
-        let FlightId(id) = fetch.flight();
-        desk.flights.insert(id, Flight { fetch, key, waiting: vec![waiting] });
-        self.fetch(node, id, key);
-    }
-
-    fn fetch(&mut self, node: usize, flight: u64, key: Key) {
-        let pinned = self.pinned(node, key);
-        let server = pinned.last().copied().unwrap_or_else(|| self.any_server());
+        let FlightId(flight) = fetch.flight();
+        desk.flights.insert(flight, Flight { fetch, key, waiting: vec![waiting] });
         let call = self.call(node, server, Wants::Read(vec![key]));
         self.nodes[node].desk.calls.insert(call, Purpose::Read(flight));
+    }
+
+    /// Where a call about these goes; none while two servers know something that the other does not.
+    pub(super) fn server_for(&mut self, node: usize, keys: &[Key]) -> Option<u16> {
+        let mut pinned: Vec<u16> = keys.iter().flat_map(|key| self.pinned(node, *key)).collect();
+        pinned.sort_unstable();
+        pinned.dedup();
+        match pinned[..] {
+            [] => Some(self.any_server()),
+            [server] => Some(server),
+            [_, _, ..] => None,
+        }
     }
 
     /// Servers that know this key's newest state for sure; none if all do.
@@ -58,7 +69,7 @@ impl World {
         }
     }
 
-    pub(super) fn any_server(&mut self) -> u16 {
+    fn any_server(&mut self) -> u16 {
         self.rng.below(usize::from(self.plan.servers)) as u16
     }
 

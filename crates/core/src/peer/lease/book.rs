@@ -18,6 +18,8 @@ pub(super) struct Book<K> {
     operations: BTreeMap<Operation, Vec<AttemptId>>,
     /// Attempts that are not over, by what they change.
     keys: BTreeMap<K, Vec<AttemptId>>,
+    /// Until when servers other than this one may not know what the key is.
+    fences: BTreeMap<(K, u16), Time>,
     /// When a record must be looked at.
     due: BTreeSet<(Time, AttemptId)>,
     /// Those that are over, the oldest first.
@@ -45,6 +47,7 @@ impl<K> Default for Book<K> {
             records: BTreeMap::new(),
             operations: BTreeMap::new(),
             keys: BTreeMap::new(),
+            fences: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
             sequence: 0,
@@ -104,7 +107,7 @@ impl<K: Copy + Ord> Book<K> {
     }
 
     /// Why nobody may begin this now.
-    fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
+    fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
         let others = intent.operation.and_then(|operation| self.operations.get(&operation));
         let others = others.into_iter().flatten().filter(|other| Some(**other) != id);
         let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
@@ -114,7 +117,8 @@ impl<K: Copy + Ord> Book<K> {
             State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
         });
         let once = same.filter(|_| rules.has(Rule::Once));
-        once.or_else(|| self.busy(id, intent, rules).then_some(Refusal::Busy))
+        let fenced = rules.has(Rule::Fence) && self.fenced(now, intent);
+        once.or_else(|| (fenced || self.busy(id, intent, rules)).then_some(Refusal::Busy))
     }
 
     /// Whether another attempt changes one of its names, or changes the same at another server.
@@ -122,13 +126,30 @@ impl<K: Copy + Ord> Book<K> {
         let clashes = |key: &K, other: &Record<K>| {
             let named = intent.names.contains(key) || other.intent.names.contains(key);
             let elsewhere = intent.server.zip(other.intent.server).is_some_and(|(ours, theirs)| ours != theirs);
-            other.deadline.is_none() && (named && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence))
+            // A lost call does not block a name, but where it may run the next one must.
+            named && other.deadline.is_none() && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence)
         };
         let others = |key: &K| {
             let ids = self.keys.get(key).into_iter().flatten().filter(|other| Some(**other) != id);
             ids.filter_map(|other| self.records.get(other)).any(|other| clashes(key, other))
         };
         intent.keys.iter().any(others)
+    }
+
+    /// Whether one of its keys was changed elsewhere a moment ago.
+    fn fenced(&self, now: Time, intent: &Intent<K>) -> bool {
+        let Some(server) = intent.server else { return false };
+        let fences = |key: &K| self.fences.range((*key, 0)..=(*key, u16::MAX));
+        let elsewhere = |((_, at), until): (&(K, u16), &Time)| *at != server && now < *until;
+        intent.keys.iter().any(|key| fences(key).any(elsewhere))
+    }
+
+    /// It may have run: what it changed is known where it ran, and elsewhere by then.
+    fn fence(&mut self, now: Time, until: Time, id: AttemptId) {
+        let Some(intent) = self.records.get(&id).map(|record| &record.intent) else { return };
+        let Some(server) = intent.server else { return };
+        self.fences.retain(|_, until| now < *until);
+        self.fences.extend(intent.keys.iter().map(|key| ((*key, server), until)));
     }
 
     /// Until when a lost call may still change one of these names.
@@ -177,8 +198,8 @@ impl<K: Copy + Ord> Book<K> {
 }
 
 impl<K: Copy + Ord> Member<K> {
-    pub(super) fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
-        self.book.refusal(id, intent, self.rules)
+    pub(super) fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
+        self.book.refusal(now, id, intent, self.rules)
     }
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
@@ -187,7 +208,7 @@ impl<K: Copy + Ord> Member<K> {
             return Err(Refusal::Over);
         }
         // One that was told by another, or before it was announced, was not let through by that.
-        if let Some(why) = self.refusal(Some(id), &intent) {
+        if let Some(why) = self.refusal(now, Some(id), &intent) {
             return Err(why);
         }
         match self.book.records.get_mut(&id) {
@@ -210,13 +231,15 @@ impl<K: Copy + Ord> Member<K> {
         match self.book.state(id) {
             Some(_) if over => self.over(now, id, state),
             Some(_) => {}
-            None if over && intent.operation.is_none() => {}
+            None if over && intent.operation.is_none() && intent.server.is_none() => {}
+            None if over => {
+                self.book.insert(now, id, intent, state);
+                self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+            }
             None => {
                 self.book.insert(now, id, intent, state);
-                if !over {
-                    self.mark(id);
-                    self.lose(now, id);
-                }
+                self.mark(id);
+                self.lose(now, id);
             }
         }
     }
@@ -231,6 +254,9 @@ impl<K: Copy + Ord> Member<K> {
             true => self.book.tainted(id, &record.intent.names),
             false => None,
         };
+        if state != State::Cancelled {
+            self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+        }
         self.book.close(now, id, state);
         match taint.filter(|until| now < *until) {
             Some(until) => {

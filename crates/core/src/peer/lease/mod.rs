@@ -66,7 +66,9 @@ pub struct Terms {
     pub lease: Span,
     /// H: how long a call may wait in a server after its connection broke.
     pub hold: Span,
-    /// By how much clocks may run apart, in thousandths.
+    /// S: how late a server may know of what was changed at another one.
+    pub stale: Span,
+    /// By how much one clock may be faster than another, in thousandths.
     pub drift: u32,
     /// How long what an operation led to is remembered for a client that asks again.
     pub remember: Span,
@@ -123,7 +125,9 @@ impl<K: Copy + Ord> Member<K> {
     pub fn new(now: Time, me: Life, terms: Terms, rules: Rules, past: Past<K>) -> Self {
         let size = 1..=MEMBERS_MAX;
         assert!(size.contains(&terms.size) && usize::from(me.member.0) < terms.size, "a member of its cluster");
-        let wait = if rules.has(Rule::RestartWait) && terms.size > 1 { terms.longer(terms.lease) } else { Span::ZERO };
+        // The grants of the life before, and the fences that it knew.
+        let known = terms.longer(terms.lease.max(terms.stale));
+        let wait = if rules.has(Rule::RestartWait) && terms.size > 1 { known } else { Span::ZERO };
         let mut member = Self {
             me,
             terms,
@@ -236,6 +240,11 @@ impl<K: Copy + Ord> Member<K> {
     /// What it would want to know after a crash: intents whose end matters to clients (P13).
     pub fn intents(&self) -> impl Iterator<Item = Told<K>> + '_ {
         self.book.told().filter(|told| told.intent.operation.is_some())
+    }
+
+    /// Whether an attempt may have run, or may still: reads of what it changed go where it did until the others know.
+    pub fn may_have_run(&self, id: AttemptId) -> bool {
+        self.book.state(id).is_some_and(|state| *state != State::Cancelled)
     }
 
     /// Attempts that are known and not over.

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 const TERMS: Terms =
-    Terms { size: 3, lease: Span::from_secs(2), hold: Span::from_secs(10), drift: 100, remember: Span::from_secs(60) };
+    Terms { size: 3, lease: Span::from_secs(2), hold: Span::from_secs(10), stale: Span::from_secs(1), drift: 100, remember: Span::from_secs(60) };
 
 struct Net {
     members: Vec<Member<u64>>,
