@@ -30,6 +30,7 @@ impl World {
             begun: now,
             asked: now,
             stage: Stage::Aside,
+            tries: 0,
             server: 0,
             permits: Vec::new(),
             marks: Vec::new(),
@@ -214,11 +215,11 @@ impl World {
     /// It never left, and tries again later.
     pub(super) fn set_aside(&mut self, node: usize, operation: u64) {
         self.end_job(node, operation, &Outcome::NeverLeft);
-        if let Some(job) = self.nodes[node].desk.jobs.get_mut(&operation) {
-            job.stage = Stage::Aside;
-        }
+        let Some(job) = self.nodes[node].desk.jobs.get_mut(&operation) else { return };
+        (job.stage, job.tries) = (Stage::Aside, (job.tries + 1).min(PATIENCE_MAX));
+        let span = self.plan.delay.scale(4.0 * f64::from(job.tries));
         let to = self.nodes[node].life;
-        let later = self.plan.delay.scale(2.0 + 20.0 * self.rng.unit());
+        let later = self.plan.delay + span.scale(self.rng.unit());
         self.queue.push(self.now + later, Event::Retry { to, operation });
     }
 
@@ -286,3 +287,6 @@ impl World {
         }
     }
 }
+
+/// Who was refused often waits longer, up to so many times.
+const PATIENCE_MAX: u32 = 16;

@@ -94,6 +94,8 @@ pub(super) struct Job {
     /// When a client last asked for it.
     pub(super) asked: Time,
     pub(super) stage: Stage,
+    /// How often it was set aside.
+    pub(super) tries: u32,
     pub(super) server: u16,
     /// Attempts with the end of their permits, the names' first.
     pub(super) permits: Vec<(AttemptId, Time)>,

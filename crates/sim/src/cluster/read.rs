@@ -55,7 +55,7 @@ impl World {
         pinned.sort_unstable();
         pinned.dedup();
         match pinned[..] {
-            [] => Some(self.any_server()),
+            [] => Some(self.home(keys[0])),
             [server] => Some(server),
             [_, _, ..] => None,
         }
@@ -69,8 +69,14 @@ impl World {
         }
     }
 
-    fn any_server(&mut self) -> u16 {
-        self.rng.below(usize::from(self.plan.servers)) as u16
+    /// Where calls about this go if nothing else is known: mostly the same for all proxies, as with a ring.
+    fn home(&mut self, key: Key) -> u16 {
+        let servers = self.plan.servers;
+        let (Key::Name(number) | Key::Object(number)) = key;
+        match self.rng.chance(STRAY) {
+            true => self.rng.below(usize::from(servers)) as u16,
+            false => u16::from(number) % servers,
+        }
     }
 
     /// A server's answer arrives.
@@ -133,3 +139,6 @@ impl World {
         self.queue.push(arrives, Event::Answer { client, operation });
     }
 }
+
+/// Calls that go elsewhere though nothing is wrong at home.
+const STRAY: f64 = 0.2;

@@ -84,12 +84,15 @@ impl<K: Copy + Ord> Book<K> {
 
     /// All of it, as others are told.
     pub(super) fn told(&self) -> impl Iterator<Item = Told<K>> + '_ {
-        let tell = |(id, record): (&AttemptId, &Record<K>)| Told {
-            id: *id,
-            intent: record.intent.clone(),
-            state: record.state.clone(),
-        };
         self.records.iter().map(tell)
+    }
+
+    /// What is unfinished, and what of one's own ended since then: its end may have been said to nobody's ears.
+    pub(super) fn told_since(&self, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
+        let unfinished = self.records.iter().filter(|(_, record)| record.state == State::Pending);
+        let recent = self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
+        let ended = recent.filter_map(|(_, id)| self.records.get_key_value(id));
+        unfinished.chain(ended.filter(|(_, record)| record.intent.operation.is_some())).map(tell)
     }
 
     /// A new one that may run.
@@ -246,6 +249,13 @@ impl<K: Copy + Ord> Member<K> {
 
     /// An attempt is over, says who must know.
     pub(super) fn over(&mut self, now: Time, id: AttemptId, state: State) {
+        if let Some(record) = self.book.records.get_mut(&id).filter(|record| record.state == State::Unknown) {
+            // Somebody does know.
+            if state != State::Pending {
+                record.state = state;
+            }
+            return;
+        }
         let Some(record) = self.book.records.get(&id).filter(|record| record.state == State::Pending) else { return };
         if state == State::Pending {
             return;
@@ -354,6 +364,10 @@ impl<K: Copy + Ord> Member<K> {
             self.effects.extend(same.into_iter().map(Effect::Unmark));
         }
     }
+}
+
+fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {
+    Told { id: *id, intent: record.intent.clone(), state: record.state.clone() }
 }
 
 /// Attempts that are over and remembered, at most.
