@@ -190,9 +190,6 @@ impl Plan {
         }
     }
 
-    /// What this family makes likely.
-    fn aim(&mut self, _family: Family, _rng: &mut Rng) {}
-
     /// Faults for a while, then time for every wait that a rule may impose, twice.
     fn times(&mut self) {
         let wait = self.terms.lease + self.terms.hold;

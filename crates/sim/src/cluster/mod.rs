@@ -4,6 +4,7 @@
 //! One seed is one world. It must find a wrong answer when a rule is taken away; that is what each [`Family`] is for. Views come from a
 //! model of a consensus, not from one: what matters is what a consensus may give, not how it gets there.
 
+mod aim;
 mod check;
 mod clients;
 mod event;

@@ -73,7 +73,7 @@ impl World {
     fn home(&mut self, key: Key) -> u16 {
         let servers = self.plan.servers;
         let (Key::Name(number) | Key::Object(number)) = key;
-        match self.rng.chance(STRAY) {
+        match self.now < self.plan.calm && self.rng.chance(STRAY) {
             true => self.rng.below(usize::from(servers)) as u16,
             false => u16::from(number) % servers,
         }
