@@ -23,20 +23,21 @@ impl Plan {
             Family::Lease(rule) => self.aim_at(rule, rng),
             Family::Cache(rule) => self.aim_at_cache(rule),
             Family::Target => {
+                // A name that is known here moves while nobody hears of the mutation that relies on it; that one takes its time.
                 self.mix = NAMES;
                 self.names = 2;
-                self.few_views();
-                self.faults.cut = 0.5;
-                self.patience = self.terms.lease;
+                self.suspicion = self.terms.lease.scale(0.1);
+                self.set_hold(self.terms.lease * 2);
+                (self.faults.cut, self.heavy) = (0.15, 30.0);
             }
         }
     }
 
     fn aim_at(&mut self, rule: Rule, rng: &mut Rng) {
         match rule {
-            Rule::Epoch | Rule::Incarnation | Rule::ViewWait | Rule::RestartWait => self.aim_at_views(rule, rng),
+            Rule::Epoch | Rule::ViewWait | Rule::RestartWait | Rule::Installed => self.aim_at_views(rule, rng),
             Rule::Carry | Rule::Drift | Rule::Flush | Rule::Lease => self.aim_at_grants(rule),
-            Rule::Set | Rule::Wait | Rule::Majority | Rule::Recent | Rule::Installed => self.aim_at_rounds(rule, rng),
+            Rule::Set | Rule::Wait | Rule::Majority | Rule::Recent => self.aim_at_rounds(rule, rng),
             Rule::Linger | Rule::Doubt | Rule::Clean | Rule::Lost | Rule::Taint | Rule::Recall => {
                 self.aim_at_lost_calls(rule, rng);
             }
@@ -48,8 +49,7 @@ impl Plan {
             }
             Rule::Quiet => {
                 self.mix = OBJECTS;
-                self.holds = true;
-                self.service = self.terms.lease.scale(0.15);
+                (self.holds, self.heavy) = (true, 30.0);
             }
             Rule::Name => {
                 self.mix = NAMES;
@@ -62,35 +62,67 @@ impl Plan {
 
     fn aim_at_views(&mut self, rule: Rule, rng: &mut Rng) {
         self.suspicion = self.terms.lease.scale(0.05);
+        self.mix = OBJECTS;
+        self.think = self.terms.lease.scale(0.01);
+        let last = self.terms.size - 1;
         match rule {
-            Rule::Incarnation => {
-                (self.faults.crash, self.faults.slow) = (0.3, 0.2);
-            }
             Rule::RestartWait => {
                 // All but one forget their grants, and that one hears nothing of it.
-                let last = self.terms.size - 1;
                 for lease in [3, 6] {
                     let at = self.at(lease, 10 * rng.below(100) as u64);
-                    let crashes = (0..last).map(|node| (at, Fault::Crash { node, back: 5 }));
-                    self.script.extend(crashes);
+                    self.script.extend((0..last).map(|node| (at, Fault::Crash { node, back: 5 })));
                     self.script.push((at, Fault::Cut { node: last, thousandths: 2500 }));
                 }
-                self.mix = OBJECTS;
-                self.think = self.terms.lease.scale(0.01);
             }
-            _ => {
-                (self.faults.whim, self.faults.late_view, self.faults.slow) = (0.4, 0.7, 0.2);
-                self.mix = OBJECTS;
-            }
+            Rule::ViewWait => self.faults.cut = 0.2,
+            Rule::Installed => self.amnesia(),
+            _ => self.three_views(),
         }
+    }
+
+    /// The first proxy joins and the last one leaves, and those between know only of the first change, the last one of neither.
+    fn three_views(&mut self) {
+        let (size, last) = (self.terms.size, self.terms.size - 1);
+        self.script.push((self.at(2, 50), Fault::Cut { node: 0, thousandths: 1200 }));
+        self.script.push((self.at(3, 150), Fault::Deaf { node: last, thousandths: 4500 }));
+        for node in 1..last {
+            self.script.push((self.at(3, 650), Fault::Deaf { node, thousandths: 4000 }));
+        }
+        self.script.push((self.at(3, 720), Fault::Whim { node: last }));
+        self.script.push((self.at(3, 840), Fault::Deaf { node: 0, thousandths: 4000 }));
+        assert!(size > 2, "a majority without the last one");
+    }
+
+    /// The only one that knows of a call besides who made it forgets it, and who made it is the last to learn that both others are there.
+    fn amnesia(&mut self) {
+        let (last, half) = (self.terms.size - 1, self.terms.size / 2);
+        (self.faults, self.disks) = (Faults::default(), false);
+        self.set_stale(Span::ZERO);
+        self.set_hold(self.terms.lease * 2);
+        (self.mix, self.elsewhere, self.heavy) = (ONCE, true, 10.0);
+        self.patience = self.terms.lease.scale(0.6);
+        self.suspicion = self.terms.lease.scale(0.3);
+        // The lower half is away while the others act; of those, all but the last forget.
+        for node in 0..half {
+            self.script.push((self.at(1, 200), Fault::Cut { node, thousandths: 3300 }));
+        }
+        for node in half..last {
+            self.script.push((self.at(3, 200), Fault::Crash { node, back: 50 }));
+        }
+        self.script.push((self.at(3, 195), Fault::Break { node: last }));
+        self.script.push((self.at(3, 200), Fault::Cut { node: last, thousandths: 1300 }));
+        self.script.push((self.at(4, 400), Fault::Deaf { node: last, thousandths: 2500 }));
     }
 
     fn aim_at_grants(&mut self, rule: Rule) {
         self.few_views();
         self.mix = OBJECTS;
-        self.faults.cut = 0.3;
+        self.faults.cut = 0.2;
         match rule {
-            Rule::Carry => self.service = self.terms.lease.scale(0.2),
+            Rule::Carry => {
+                self.set_hold(self.terms.lease * 2);
+                (self.heavy, self.faults.cut) = (40.0, 0.15);
+            }
             Rule::Drift => {
                 self.extreme = true;
                 self.think = self.terms.lease.scale(0.01);
@@ -107,69 +139,58 @@ impl Plan {
                 self.few_views();
                 self.faults.cut = 0.3;
             }
-            Rule::Majority => {
+            Rule::Recent => {
+                // Long enough that nobody waits for the sleeper any more, who finds all acknowledgements when it wakes.
+                self.suspicion = self.terms.lease.scale(0.05);
+                self.set_hold(self.terms.lease.scale(0.3));
+                (self.delay, self.think) = (self.terms.lease.scale(0.02), self.terms.lease.scale(0.01));
+                self.clients = 9;
+                self.mix = Mix { set: 5, ..OBJECTS };
+                let node = rng.below(self.terms.size);
+                for node in [node, (node + 1) % self.terms.size].into_iter().enumerate() {
+                    let (lease, node) = (2 + 4 * node.0 as u64, node.1);
+                    let at = self.at(lease, 10 * rng.below(20) as u64);
+                    self.script.push((at, Fault::Pause { node, thousandths: 3300 }));
+                }
+            }
+            _ => {
                 self.suspicion = self.terms.lease.scale(0.1);
                 (self.faults.cut, self.faults.split) = (0.2, 0.2);
             }
-            Rule::Recent => {
-                self.suspicion = self.terms.lease.scale(0.1);
-                self.set_hold(self.terms.lease.scale(0.3));
-                self.faults.pause = 0.3;
-                self.patience = self.terms.lease * 4;
-                self.mix = Mix { bump: 3, ..OBJECTS };
-            }
-            _ => self.strangers(rng),
         }
-    }
-
-    /// A majority of those who know nothing of what the majority before them did.
-    fn strangers(&mut self, rng: &mut Rng) {
-        let size = self.terms.size;
-        let half = size / 2;
-        self.suspicion = self.terms.lease.scale(0.05);
-        self.patience = self.terms.lease.scale(0.4);
-        self.mix = ONCE;
-        self.elsewhere = true;
-        (self.think, self.faults.broken) = (self.terms.lease.scale(0.01), 0.2);
-        let start = 100 * rng.below(10) as u64;
-        // First the lower half and the one in the middle; then that one, who is too slow to tell, and the upper half.
-        let (first, then) = ((1 << (half + 1)) - 1, (1 << half) - 1);
-        self.script.push((self.at(3, start), Fault::Split { group: first, thousandths: 3000 }));
-        self.script.push((self.at(6, start), Fault::Split { group: then, thousandths: 2500 }));
-        self.script.push((self.at(6, start + 120), Fault::Pause { node: half, thousandths: 2000 }));
     }
 
     fn aim_at_lost_calls(&mut self, rule: Rule, rng: &mut Rng) {
         let lease = self.terms.lease;
         self.suspicion = lease.scale(0.1);
         self.elsewhere = true;
+        self.heavy = 10.0;
         match rule {
             Rule::Linger => {
                 self.mix = OBJECTS;
-                (self.faults.broken, self.service) = (0.5, lease.scale(0.1));
+                self.faults.broken = 0.5;
             }
             Rule::Doubt => {
                 self.set_hold(lease.scale(0.3));
                 self.mix = ONCE;
-                (self.faults.broken, self.service) = (0.5, lease.scale(0.1));
+                self.faults.broken = 0.5;
             }
             Rule::Clean => {
                 self.set_hold(lease * 4);
-                self.mix = OBJECTS;
-                self.service = lease.scale(0.2);
+                (self.mix, self.heavy) = (OBJECTS, 20.0);
                 let at = self.at(2, 10 * rng.below(50) as u64);
                 self.script.push((at, Fault::CrashAll { back: 10 }));
             }
             Rule::Lost | Rule::Taint => {
                 self.set_hold(lease * 4);
                 self.mix = if rule == Rule::Lost { OBJECTS } else { NAMES };
-                self.names = 2;
-                (self.faults.crash, self.service) = (0.2, lease.scale(0.1));
+                (self.names, self.heavy) = (2, 30.0);
+                let (at, node) = (self.at(2, 10 * rng.below(50) as u64), rng.below(self.terms.size));
+                self.script.push((at, Fault::Crash { node, back: 5000 }));
             }
             _ => {
                 self.mix = ONCE;
                 self.patience = lease;
-                self.service = lease.scale(0.1);
                 for lease in [2, 6] {
                     let at = self.at(lease, 10 * rng.below(50) as u64);
                     self.script.push((at, Fault::CrashAll { back: 10 }));

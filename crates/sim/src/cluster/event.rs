@@ -67,6 +67,8 @@ pub(super) enum Fault {
     Split { group: u32, thousandths: u64 },
     /// Its connections to the servers break.
     Break { node: usize },
+    /// It learns of no view.
+    Deaf { node: usize, thousandths: u64 },
     /// The consensus leaves it out of the next view.
     Whim { node: usize },
 }

@@ -75,6 +75,10 @@ pub(super) struct Plan {
     pub(super) think: Span,
     /// How long a server takes, on average.
     pub(super) service: Span,
+    /// How much longer a mutation takes.
+    pub(super) heavy: f64,
+    /// Whether disks keep what was written.
+    pub(super) disks: bool,
     /// How long a message takes, on average.
     pub(super) delay: Span,
     pub(super) slow_span: Span,
@@ -174,6 +178,8 @@ impl Plan {
             clients: 4 + rng.below(4),
             think: LEASE.scale(0.03),
             service: LEASE.scale(0.01),
+            heavy: 1.0,
+            disks: true,
             delay: LEASE.scale(0.005),
             slow_span: LEASE.scale(1.5),
             mix: Mix { read_name: 16, read_object: 16, set: 3, bump: 1, make: 2, remove: 2, rename: 2 },

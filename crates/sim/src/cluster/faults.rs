@@ -2,6 +2,7 @@
 
 use super::World;
 use super::event::{Event, Fault};
+use midas_core::peer::lease::Rule;
 use midas_core::time::{Span, Time};
 
 impl World {
@@ -62,6 +63,10 @@ impl World {
                 self.cut(all.filter(|(from, to)| side(*from) != side(*to)).collect(), thousandths);
             }
             Fault::Break { node } => self.break_calls(self.nodes[node].life),
+            Fault::Deaf { node, thousandths } => {
+                let until = self.now + self.leases(thousandths);
+                self.council.deafen(node, until);
+            }
             Fault::Whim { node } => self.council.dislike(node),
         }
     }
@@ -72,8 +77,8 @@ impl World {
         }
         let life = self.nodes[node].life;
         self.break_calls(life);
-        let laws = self.laws;
-        self.nodes[node].die(tidy, &laws);
+        let disk = self.plan.disks && self.laws.lease.has(Rule::Recall);
+        self.nodes[node].die(tidy, disk);
         self.queue.push(self.now + self.leases(back), Event::Restart { node });
     }
 

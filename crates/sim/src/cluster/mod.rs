@@ -29,13 +29,14 @@ use check::Checks;
 use clients::Client;
 use event::{Clock, Event};
 use family::{Laws, Plan};
-use midas_core::peer::lease::{Effect, Life, Message, Rule};
+use midas_core::peer::lease::{Effect, Life, Message};
 use midas_core::rng::{Rng, mix};
 use midas_core::time::{Span, Time};
 use net::Net;
 use node::Node;
 use servers::Servers;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use truth::{Key, Truth};
 use views::Council;
 
@@ -226,11 +227,7 @@ impl World {
     }
 
     fn hear(&mut self, to: Life, from: Life, message: Message<Key>) {
-        let node = usize::from(to.member.0);
-        let other_life = self.nodes[node].life != to && self.laws.lease.has(Rule::Incarnation);
-        if other_life {
-            return;
-        }
+        let Some(node) = self.living(to) else { return };
         let local = self.local(node);
         self.note(|| format!("{node} hears {} {message:?}", from.member.0));
         self.nodes[node].member.hear(local, from, message);
@@ -347,5 +344,7 @@ fn clock(plan: &Plan, rng: &mut Rng) -> Clock {
     Clock { rate, offset: rng.below(1 << 40) as u64 }
 }
 
+/// How many proxies a world may have.
+pub const PROXIES: RangeInclusive<usize> = 3..=16;
 /// Lines that are kept before a violation.
 const TRACE_MAX: usize = 4000;

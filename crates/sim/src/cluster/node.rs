@@ -4,7 +4,7 @@ use super::event::{Clock, Request};
 use super::family::{Laws, Plan};
 use super::truth::{Action, Key, Seen};
 use midas_core::cache::{Cache, CleanStart, Fetch, Mark, Mode, Params, Settings};
-use midas_core::peer::lease::{AttemptId, Life, Member, MemberId, Past, Rule, Terms};
+use midas_core::peer::lease::{AttemptId, Life, Member, MemberId, Past, Terms};
 use midas_core::time::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -163,8 +163,8 @@ impl Node {
     }
 
     /// Everything in memory is gone.
-    pub(super) fn die(&mut self, tidy: bool, laws: &Laws) {
-        let intents = if laws.lease.has(Rule::Recall) { self.member.intents().collect() } else { Vec::new() };
+    pub(super) fn die(&mut self, tidy: bool, disk: bool) {
+        let intents = if disk { self.member.intents().collect() } else { Vec::new() };
         self.disk = Past { tidy, intents };
         self.up = false;
         self.paused_until = Time::ZERO;

@@ -39,7 +39,8 @@ impl World {
         let late = self.now < self.plan.calm && self.rng.chance(self.plan.faults.late_send);
         let most = self.plan.terms.hold.scale(0.5);
         let held_up = if late { most.scale(self.rng.unit()) } else { self.plan.delay };
-        let service = self.plan.service.scale(self.rng.exponential()).min(most.scale(0.9));
+        let heavy = if matches!(wants, Wants::Mutate(..)) { self.plan.heavy } else { 1.0 };
+        let service = self.plan.service.scale(heavy * self.rng.exponential()).min(most.scale(0.9));
         let call = Call { from, server, wants, left: self.now, turn: 0, connected: true };
         self.note(|| format!("{node} calls {id} {call:?}"));
         self.servers.calls.insert(id, call);

@@ -11,6 +11,8 @@ pub(super) struct Council {
     view: View,
     /// The newest view sent to each node's life.
     told: Vec<(u64, u64)>,
+    /// Until when a node learns of no view.
+    deaf: Vec<Time>,
     /// Since when it looks as if another view were needed.
     suspects: Option<Time>,
     /// Who is left out for no reason, until the next view.
@@ -19,8 +21,12 @@ pub(super) struct Council {
 
 impl Council {
     pub(super) fn new(lives: Vec<Life>) -> Self {
-        let told = vec![(0, 0); lives.len()];
-        Self { view: View { epoch: 1, lives }, told, suspects: None, whim: None }
+        let (told, deaf) = (vec![(0, 0); lives.len()], vec![Time::ZERO; lives.len()]);
+        Self { view: View { epoch: 1, lives }, told, deaf, suspects: None, whim: None }
+    }
+
+    pub(super) fn deafen(&mut self, node: usize, until: Time) {
+        self.deaf[node] = until;
     }
 
     pub(super) fn dislike(&mut self, node: usize) {
@@ -83,7 +89,8 @@ impl World {
         for node in 0..self.nodes.len() {
             let life = self.nodes[node].life;
             let hears = group.iter().filter(|member| self.net.passes(**member, node)).count() > self.nodes.len() / 2;
-            if !self.nodes[node].up || !hears || self.council.told[node] == (life.incarnation, epoch) {
+            let deaf = self.now < self.council.deaf[node].min(self.plan.calm);
+            if deaf || !self.nodes[node].up || !hears || self.council.told[node] == (life.incarnation, epoch) {
                 continue;
             }
             self.council.told[node] = (life.incarnation, epoch);

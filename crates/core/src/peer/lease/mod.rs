@@ -188,7 +188,7 @@ impl<K: Copy + Ord> Member<K> {
             Message::Acknowledge { epoch, id, round } => self.acknowledged(now, from, epoch, (id, round)),
             Message::Refuse { epoch, id, round, why } => self.refused(now, from, epoch, (id, round), why),
             Message::Over { id, state } => {
-                if id.owner == from || !self.rules.has(Rule::Incarnation) {
+                if id.owner == from {
                     self.over(now, id, state);
                 }
             }
@@ -270,8 +270,7 @@ impl<K: Copy + Ord> Member<K> {
     fn current(&self, from: Life, epoch: u64) -> bool {
         let Some(view) = &self.view else { return false };
         let epoch = epoch == self.epoch || !self.rules.has(Rule::Epoch);
-        let life = if self.rules.has(Rule::Incarnation) { view.has(from) } else { view.has_member(from.member) };
-        epoch && life && from.member != self.me.member
+        epoch && view.has(from) && from.member != self.me.member
     }
 
     fn peer(&mut self, life: Life) -> &mut Peer {
