@@ -22,14 +22,21 @@ impl Plan {
             Family::Mixed => {}
             Family::Lease(rule) => self.aim_at(rule, rng),
             Family::Cache(rule) => self.aim_at_cache(rule),
-            Family::Target => {
-                // A name that is known here moves while nobody hears of the mutation that relies on it; that one takes its time.
-                self.mix = NAMES;
-                self.names = 2;
-                self.suspicion = self.terms.lease.scale(0.1);
-                self.set_hold(self.terms.lease * 2);
-                (self.faults.cut, self.heavy) = (0.15, 30.0);
-            }
+            Family::Target => self.aim_at_targets(rng),
+        }
+    }
+
+    /// A name that is known here moves while nobody hears of the mutation that relies on it; that one takes its time.
+    fn aim_at_targets(&mut self, rng: &mut Rng) {
+        let lease = self.terms.lease;
+        self.mix = Mix { read_name: 12, read_object: 12, make: 1, remove: 1, rename: 1, ..READS };
+        (self.names, self.objects, self.clients) = (4, 4, 10);
+        self.suspicion = lease.scale(0.1);
+        self.set_hold(lease * 2);
+        (self.heavy, self.patience) = (20.0, lease * 4);
+        for lease in [2, 5] {
+            let (at, node) = (self.at(lease, 10 * rng.below(50) as u64), rng.below(self.terms.size));
+            self.script.push((at, Fault::Cut { node, thousandths: 2000 }));
         }
     }
 
@@ -121,7 +128,8 @@ impl Plan {
         match rule {
             Rule::Carry => {
                 self.set_hold(self.terms.lease * 2);
-                (self.heavy, self.faults.cut) = (40.0, 0.15);
+                (self.heavy, self.faults.cut, self.objects) = (40.0, 0.15, 4);
+                self.mix = Mix { set: 1, ..OBJECTS };
             }
             Rule::Drift => {
                 self.extreme = true;
@@ -183,8 +191,8 @@ impl Plan {
             }
             Rule::Lost | Rule::Taint => {
                 self.set_hold(lease * 4);
-                self.mix = if rule == Rule::Lost { OBJECTS } else { NAMES };
-                (self.names, self.heavy) = (2, 30.0);
+                self.mix = if rule == Rule::Lost { OBJECTS } else { REMOVALS };
+                (self.names, self.objects, self.heavy) = (2, 4, 30.0);
                 let (at, node) = (self.at(2, 10 * rng.below(50) as u64), rng.below(self.terms.size));
                 self.script.push((at, Fault::Crash { node, back: 5000 }));
             }
@@ -226,4 +234,5 @@ impl Plan {
 const READS: Mix = Mix { read_name: 0, read_object: 10, set: 0, bump: 0, make: 0, remove: 0, rename: 0 };
 const OBJECTS: Mix = Mix { set: 2, ..READS };
 const ONCE: Mix = Mix { bump: 4, make: 2, ..READS };
+const REMOVALS: Mix = Mix { read_object: 20, make: 3, remove: 3, rename: 1, ..READS };
 const NAMES: Mix = Mix { read_name: 6, read_object: 10, make: 2, remove: 2, rename: 3, ..READS };

@@ -116,7 +116,9 @@ impl Event {
     /// A number for the digest.
     pub(super) fn kind(&self) -> u64 {
         match self {
-            Self::Hear { to, from, message } => 1 + (u64::from(to.member.0) << 8) + (u64::from(from.member.0) << 16) + (kind_of(message) << 24),
+            Self::Hear { to, from, message } => {
+                1 + (u64::from(to.member.0) << 8) + (u64::from(from.member.0) << 16) + (kind_of(message) << 24)
+            }
             Self::View { to, view } => 2 + (u64::from(to.member.0) << 8) + (view.epoch << 16),
             Self::Tick(to) => 3 + (u64::from(to.member.0) << 8),
             Self::Request { node, request } => 4 + ((*node as u64) << 8) + (request.operation << 16),

@@ -169,8 +169,14 @@ impl Plan {
             late_send: some(0.2),
         };
         Self {
-
-            terms: Terms { size: proxies, lease: LEASE, hold: LEASE, stale, drift: DRIFT, remember: Span::from_secs(3600) },
+            terms: Terms {
+                size: proxies,
+                lease: LEASE,
+                hold: LEASE,
+                stale,
+                drift: DRIFT,
+                remember: Span::from_secs(3600),
+            },
             stale,
             servers: 2 + rng.below(SERVERS_MAX - 1) as u16,
             names: 2 + rng.below(3) as u8,

@@ -52,8 +52,15 @@ impl World {
         match member.announce(local, intent, Announced::Hold) {
             Ok(id) => {
                 desk.attempts.insert(id, Whose::Hold(object));
-                let hold =
-                    Hold { id, until: Time::ZERO, server, marks: vec![mark], in_flight: 0, last: self.now, over: false };
+                let hold = Hold {
+                    id,
+                    until: Time::ZERO,
+                    server,
+                    marks: vec![mark],
+                    in_flight: 0,
+                    last: self.now,
+                    over: false,
+                };
                 desk.holds.insert(object, hold);
                 let rest = self.now + self.plan.terms.lease.scale(REST);
                 self.queue.push(rest, Event::Rest { to: *life, object });

@@ -121,7 +121,8 @@ impl World {
         let Setting { family, proxies, seed } = setting;
         let plan = family.plan(proxies, seed);
         let mut rng = Rng::for_purpose(seed, 0x636c_7573);
-        let nodes: Vec<Node> = (0..proxies).map(|index| Node::new(index, clock(&plan, &mut rng), &plan, &laws)).collect();
+        let nodes: Vec<Node> =
+            (0..proxies).map(|index| Node::new(index, clock(&plan, &mut rng), &plan, &laws)).collect();
         let council = Council::new(nodes.iter().map(|node| node.life).collect());
         let mut world = Self {
             now: Time::ZERO,

@@ -44,7 +44,9 @@ impl World {
     /// A job that waited for its turn begins.
     pub(super) fn try_job(&mut self, node: usize, operation: u64) {
         let local = self.local(node);
-        let Some(job) = self.nodes[node].desk.jobs.get(&operation).filter(|job| job.stage == Stage::Aside) else { return };
+        let Some(job) = self.nodes[node].desk.jobs.get(&operation).filter(|job| job.stage == Stage::Aside) else {
+            return;
+        };
         let action = job.action;
         if self.now.since(job.asked) > self.plan.patience * 3 {
             self.nodes[node].desk.jobs.remove(&operation);
@@ -75,11 +77,18 @@ impl World {
         if !node.leased(local) {
             return None;
         }
-        let seen: Option<Vec<Seen>> = names.iter().map(|name| node.cache.get(local, name).map(|hit| *hit.value)).collect();
+        let seen: Option<Vec<Seen>> =
+            names.iter().map(|name| node.cache.get(local, name).map(|hit| *hit.value)).collect();
         Some(seen?.iter().filter_map(|seen| seen.leads.map(Key::Object)).collect())
     }
 
-    pub(super) fn intent(&self, operation: Option<Operation>, keys: &[Key], names: Vec<Key>, server: u16) -> Intent<Key> {
+    pub(super) fn intent(
+        &self,
+        operation: Option<Operation>,
+        keys: &[Key],
+        names: Vec<Key>,
+        server: u16,
+    ) -> Intent<Key> {
         let server = (self.plan.stale > Span::ZERO).then_some(server);
         Intent { operation, keys: keys.into(), names: names.into(), server }
     }
@@ -132,7 +141,8 @@ impl World {
         if job.stage != Stage::Waiting || job.permits.iter().any(|(_, until)| *until == Time::ZERO) {
             return;
         }
-        let expired: Vec<AttemptId> = job.permits.iter().filter(|permit| local >= permit.1).map(|permit| permit.0).collect();
+        let expired: Vec<AttemptId> =
+            job.permits.iter().filter(|permit| local >= permit.1).map(|permit| permit.0).collect();
         if !expired.is_empty() {
             for id in expired {
                 self.again(node, local, operation, id);
@@ -194,7 +204,9 @@ impl World {
     }
 
     fn job_refused(&mut self, node: usize, operation: u64, why: Refusal) {
-        let Some(job) = self.nodes[node].desk.jobs.get(&operation).filter(|job| job.stage != Stage::Sent) else { return };
+        let Some(job) = self.nodes[node].desk.jobs.get(&operation).filter(|job| job.stage != Stage::Sent) else {
+            return;
+        };
         let client = job.client;
         match why {
             Refusal::Busy | Refusal::Over | Refusal::UnderWay => self.set_aside(node, operation),

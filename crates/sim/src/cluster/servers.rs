@@ -57,7 +57,9 @@ impl World {
         self.servers.calls.remove(&id);
         self.note(|| format!("server {server} runs {id}"));
         let brought = match wants {
-            Wants::Read(keys) => Brought::Seen(keys.iter().map(|key| self.truth.read(self.now, server, *key)).collect()),
+            Wants::Read(keys) => {
+                Brought::Seen(keys.iter().map(|key| self.truth.read(self.now, server, *key)).collect())
+            }
             Wants::Mutate(operation, action) => {
                 self.truth.run(self.now, server, operation, action, &mut self.rng);
                 self.checks.ran(self.now, &self.truth, operation, action);
@@ -72,7 +74,8 @@ impl World {
 
     /// The connections of a life break. It is told of each call, if it lives to hear it.
     pub(super) fn break_calls(&mut self, life: Life) {
-        let ids: Vec<u64> = self.servers.calls.iter().filter(|(_, call)| call.from == life).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> =
+            self.servers.calls.iter().filter(|(_, call)| call.from == life).map(|(id, _)| *id).collect();
         for id in ids {
             let runs = self.rng.chance(0.7);
             let part = self.rng.unit();

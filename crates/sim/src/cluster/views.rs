@@ -79,7 +79,9 @@ impl World {
             return;
         }
         let epoch = self.council.view.epoch + 1;
-        self.note(|| format!("view {epoch}: {:?}", lives.iter().map(|l| (l.member.0, l.incarnation)).collect::<Vec<_>>()));
+        self.note(|| {
+            format!("view {epoch}: {:?}", lives.iter().map(|l| (l.member.0, l.incarnation)).collect::<Vec<_>>())
+        });
         self.council.view = View { epoch, lives };
         (self.council.suspects, self.council.whim) = (None, None);
     }
@@ -94,7 +96,8 @@ impl World {
                 continue;
             }
             self.council.told[node] = (life.incarnation, epoch);
-            let late = if self.rng.chance(self.plan.faults.late_view) { self.plan.terms.lease } else { self.plan.delay };
+            let late =
+                if self.rng.chance(self.plan.faults.late_view) { self.plan.terms.lease } else { self.plan.delay };
             let view = self.council.view.clone();
             self.queue.push(self.now + late.scale(2.0 * self.rng.unit()), Event::View { to: life, view });
         }

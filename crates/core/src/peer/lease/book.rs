@@ -90,7 +90,8 @@ impl<K: Copy + Ord> Book<K> {
     /// What is unfinished, and what of one's own ended since then: its end may have been said to nobody's ears.
     pub(super) fn told_since(&self, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
         let unfinished = self.records.iter().filter(|(_, record)| record.state == State::Pending);
-        let recent = self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
+        let recent =
+            self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
         let ended = recent.filter_map(|(_, id)| self.records.get_key_value(id));
         unfinished.chain(ended.filter(|(_, record)| record.intent.operation.is_some())).map(tell)
     }
@@ -236,8 +237,11 @@ impl<K: Copy + Ord> Member<K> {
             Some(_) => {}
             None if over && intent.operation.is_none() && intent.server.is_none() => {}
             None if over => {
+                let ran = state != State::Cancelled;
                 self.book.insert(now, id, intent, state);
-                self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+                if ran {
+                    self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+                }
             }
             None => {
                 self.book.insert(now, id, intent, state);
