@@ -5,6 +5,7 @@
 pub mod baseline;
 mod call;
 pub mod check;
+pub mod cluster;
 pub mod config;
 pub mod fault;
 pub mod hazard;

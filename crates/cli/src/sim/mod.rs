@@ -1,6 +1,7 @@
 //! `midas sim`: the simulator.
 
 mod batch;
+mod cluster;
 mod compare;
 mod hazard;
 mod list;
@@ -33,6 +34,8 @@ pub(crate) enum Sim {
     Paper(paper::Paper),
     /// Play the same calls on the wire and in the simulator, and compare the servers' queues
     Live(live::Live),
+    /// Simulate proxies that cache together, under every fault, and look for wrong answers
+    Cluster(cluster::Cluster),
     /// Run every scenario file over many seeds with all checkers
     Scenarios(scenarios::Scenarios),
 }
@@ -47,6 +50,7 @@ impl Sim {
             Self::Hazard(hazard) => hazard.run(),
             Self::Paper(paper) => paper.run(),
             Self::Live(live) => live.run(),
+            Self::Cluster(cluster) => cluster.run(),
             Self::Scenarios(scenarios) => scenarios.run(),
         }
     }

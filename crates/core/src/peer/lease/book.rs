@@ -18,6 +18,8 @@ pub(super) struct Book<K> {
     operations: BTreeMap<Operation, Vec<AttemptId>>,
     /// Attempts that are not over, by what they change.
     keys: BTreeMap<K, Vec<AttemptId>>,
+    /// Until when servers other than this one may not know what the key is.
+    fences: BTreeMap<(K, u16), Time>,
     /// When a record must be looked at.
     due: BTreeSet<(Time, AttemptId)>,
     /// Those that are over, the oldest first.
@@ -45,6 +47,7 @@ impl<K> Default for Book<K> {
             records: BTreeMap::new(),
             operations: BTreeMap::new(),
             keys: BTreeMap::new(),
+            fences: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
             sequence: 0,
@@ -81,12 +84,16 @@ impl<K: Copy + Ord> Book<K> {
 
     /// All of it, as others are told.
     pub(super) fn told(&self) -> impl Iterator<Item = Told<K>> + '_ {
-        let tell = |(id, record): (&AttemptId, &Record<K>)| Told {
-            id: *id,
-            intent: record.intent.clone(),
-            state: record.state.clone(),
-        };
         self.records.iter().map(tell)
+    }
+
+    /// What is unfinished, and what of one's own ended since then: its end may have been said to nobody's ears.
+    pub(super) fn told_since(&self, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
+        let unfinished = self.records.iter().filter(|(_, record)| record.state == State::Pending);
+        let recent =
+            self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
+        let ended = recent.filter_map(|(_, id)| self.records.get_key_value(id));
+        unfinished.chain(ended.filter(|(_, record)| record.intent.operation.is_some())).map(tell)
     }
 
     /// A new one that may run.
@@ -104,7 +111,7 @@ impl<K: Copy + Ord> Book<K> {
     }
 
     /// Why nobody may begin this now.
-    fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
+    fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
         let others = intent.operation.and_then(|operation| self.operations.get(&operation));
         let others = others.into_iter().flatten().filter(|other| Some(**other) != id);
         let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
@@ -114,7 +121,8 @@ impl<K: Copy + Ord> Book<K> {
             State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
         });
         let once = same.filter(|_| rules.has(Rule::Once));
-        once.or_else(|| self.busy(id, intent, rules).then_some(Refusal::Busy))
+        let fenced = rules.has(Rule::Fence) && self.fenced(now, intent);
+        once.or_else(|| (fenced || self.busy(id, intent, rules)).then_some(Refusal::Busy))
     }
 
     /// Whether another attempt changes one of its names, or changes the same at another server.
@@ -122,13 +130,30 @@ impl<K: Copy + Ord> Book<K> {
         let clashes = |key: &K, other: &Record<K>| {
             let named = intent.names.contains(key) || other.intent.names.contains(key);
             let elsewhere = intent.server.zip(other.intent.server).is_some_and(|(ours, theirs)| ours != theirs);
-            other.deadline.is_none() && (named && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence))
+            // A lost call does not block a name, but where it may run the next one must.
+            named && other.deadline.is_none() && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence)
         };
         let others = |key: &K| {
             let ids = self.keys.get(key).into_iter().flatten().filter(|other| Some(**other) != id);
             ids.filter_map(|other| self.records.get(other)).any(|other| clashes(key, other))
         };
         intent.keys.iter().any(others)
+    }
+
+    /// Whether one of its keys was changed elsewhere a moment ago.
+    fn fenced(&self, now: Time, intent: &Intent<K>) -> bool {
+        let Some(server) = intent.server else { return false };
+        let fences = |key: &K| self.fences.range((*key, 0)..=(*key, u16::MAX));
+        let elsewhere = |((_, at), until): (&(K, u16), &Time)| *at != server && now < *until;
+        intent.keys.iter().any(|key| fences(key).any(elsewhere))
+    }
+
+    /// It may have run: what it changed is known where it ran, and elsewhere by then.
+    fn fence(&mut self, now: Time, until: Time, id: AttemptId) {
+        let Some(intent) = self.records.get(&id).map(|record| &record.intent) else { return };
+        let Some(server) = intent.server else { return };
+        self.fences.retain(|_, until| now < *until);
+        self.fences.extend(intent.keys.iter().map(|key| ((*key, server), until)));
     }
 
     /// Until when a lost call may still change one of these names.
@@ -177,21 +202,26 @@ impl<K: Copy + Ord> Book<K> {
 }
 
 impl<K: Copy + Ord> Member<K> {
-    pub(super) fn refusal(&self, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
-        self.book.refusal(id, intent, self.rules)
+    pub(super) fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
+        self.book.refusal(now, id, intent, self.rules)
     }
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
     pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: Intent<K>) -> Result<(), Refusal> {
-        if let Some(record) = self.book.records.get_mut(&id) {
-            record.learned = now;
-            return if record.state == State::Pending { Ok(()) } else { Err(Refusal::Over) };
+        if self.book.state(id).is_some_and(|state| *state != State::Pending) {
+            return Err(Refusal::Over);
         }
-        if let Some(why) = self.refusal(Some(id), &intent) {
+        // One that was told by another, or before it was announced, was not let through by that.
+        if let Some(why) = self.refusal(now, Some(id), &intent) {
             return Err(why);
         }
-        self.book.insert(now, id, intent, State::Pending);
-        self.mark(id);
+        match self.book.records.get_mut(&id) {
+            Some(record) => record.learned = now,
+            None => {
+                self.book.insert(now, id, intent, State::Pending);
+                self.mark(id);
+            }
+        }
         Ok(())
     }
 
@@ -205,19 +235,31 @@ impl<K: Copy + Ord> Member<K> {
         match self.book.state(id) {
             Some(_) if over => self.over(now, id, state),
             Some(_) => {}
-            None if over && intent.operation.is_none() => {}
+            None if over && intent.operation.is_none() && intent.server.is_none() => {}
+            None if over => {
+                let ran = state != State::Cancelled;
+                self.book.insert(now, id, intent, state);
+                if ran {
+                    self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+                }
+            }
             None => {
                 self.book.insert(now, id, intent, state);
-                if !over {
-                    self.mark(id);
-                    self.lose(now, id);
-                }
+                self.mark(id);
+                self.lose(now, id);
             }
         }
     }
 
     /// An attempt is over, says who must know.
     pub(super) fn over(&mut self, now: Time, id: AttemptId, state: State) {
+        if let Some(record) = self.book.records.get_mut(&id).filter(|record| record.state == State::Unknown) {
+            // Somebody does know.
+            if state != State::Pending {
+                record.state = state;
+            }
+            return;
+        }
         let Some(record) = self.book.records.get(&id).filter(|record| record.state == State::Pending) else { return };
         if state == State::Pending {
             return;
@@ -228,6 +270,9 @@ impl<K: Copy + Ord> Member<K> {
         };
         let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
         let copies = copies.then(|| now + self.terms.longer(self.terms.hold));
+        if state != State::Cancelled {
+            self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+        }
         self.book.close(now, id, state);
         match taint.max(copies).filter(|until| now < *until) {
             Some(until) => {
@@ -325,6 +370,10 @@ impl<K: Copy + Ord> Member<K> {
             self.effects.extend(same.into_iter().map(Effect::Unmark));
         }
     }
+}
+
+fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {
+    Told { id: *id, intent: record.intent.clone(), state: record.state.clone() }
 }
 
 /// Attempts that are over and remembered, at most.

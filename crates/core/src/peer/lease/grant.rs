@@ -1,7 +1,7 @@
 //! Leases: asked for, given, held, lapsed (R2-R4, R9, R10).
 
 use super::view::Life;
-use super::{Effect, Member, Memory, Message, Rule, State, Told};
+use super::{Effect, Member, Memory, Message, Rule, Told};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -55,9 +55,11 @@ impl<K: Copy + Ord> Member<K> {
         if !self.current(from, epoch) || now < self.quiet_until() {
             return;
         }
-        let told = match self.rules.has(Rule::Carry) {
-            true => self.book.told().filter(|told| !holds || told.state == State::Pending).collect(),
-            false => Vec::new(),
+        let since = now - self.terms.longer(self.terms.lease);
+        let told = match (self.rules.has(Rule::Carry), holds) {
+            (true, false) => self.book.told().collect(),
+            (true, true) => self.book.told_since(since, self.me).collect(),
+            (false, _) => Vec::new(),
         };
         let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
         let peer = self.peer(from);
@@ -171,6 +173,9 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Notices leases that lapsed, and those that are complete.
     pub(super) fn settle(&mut self, now: Time) {
+        if now >= self.unclean_until {
+            self.unclean_until = Time::ZERO;
+        }
         let live = self.view.is_some()
             && self.installed == self.epoch
             && now >= self.unclean_until

@@ -49,7 +49,7 @@ pub struct Member<K> {
     remembers: bool,
     /// Whether no call of the life before this one can run.
     tidy: bool,
-    /// Until then calls may run that nobody here knows of (R10).
+    /// Until then calls may run that nobody here knows of (R10); zero once that has passed.
     unclean_until: Time,
     leased: bool,
     peers: Vec<Peer>,
@@ -67,7 +67,9 @@ pub struct Terms {
     pub lease: Span,
     /// H: how long a call may wait in a server after its connection broke.
     pub hold: Span,
-    /// By how much clocks may run apart, in thousandths.
+    /// S: how late a server may know of what was changed at another one.
+    pub stale: Span,
+    /// By how much one clock may be faster than another, in thousandths.
     pub drift: u32,
     /// How long what an operation led to is remembered for a client that asks again.
     pub remember: Span,
@@ -128,7 +130,9 @@ impl<K: Copy + Ord> Member<K> {
     pub fn new(now: Time, me: Life, terms: Terms, rules: Rules, past: Past<K>) -> Self {
         let size = 1..=MEMBERS_MAX;
         assert!(size.contains(&terms.size) && usize::from(me.member.0) < terms.size, "a member of its cluster");
-        let wait = if rules.has(Rule::RestartWait) && terms.size > 1 { terms.longer(terms.lease) } else { Span::ZERO };
+        // The grants of the life before, and the fences that it knew.
+        let known = terms.longer(terms.lease.max(terms.stale));
+        let wait = if rules.has(Rule::RestartWait) && terms.size > 1 { known } else { Span::ZERO };
         let mut member = Self {
             me,
             terms,
@@ -190,7 +194,7 @@ impl<K: Copy + Ord> Member<K> {
             Message::Refuse { epoch, id, round, why } => self.refused(now, from, epoch, (id, round), why),
             Message::Drop { keys } => self.effects.push_back(Effect::Drop(keys)),
             Message::Over { id, state } => {
-                if id.owner == from || !self.rules.has(Rule::Incarnation) {
+                if id.owner == from {
                     self.over(now, id, state);
                 }
             }
@@ -209,7 +213,7 @@ impl<K: Copy + Ord> Member<K> {
     /// When [`Self::tick`] must come at the latest.
     pub fn next_at(&self) -> Time {
         let lease = if self.leased { self.leases_until() } else { Time::FAR };
-        let clean = (!self.leased && self.installed == self.epoch).then_some(self.unclean_until);
+        let clean = Some(self.unclean_until).filter(|until| *until > Time::ZERO);
         let soonest = [Some(lease), clean, self.asks_at(), self.book.next_at(), self.rounds.next_at()];
         soonest.into_iter().flatten().min().unwrap_or(Time::FAR)
     }
@@ -244,6 +248,11 @@ impl<K: Copy + Ord> Member<K> {
         self.book.told().filter(|told| told.intent.operation.is_some())
     }
 
+    /// Whether an attempt may have run, or may still: reads of what it changed go where it did until the others know.
+    pub fn may_have_run(&self, id: AttemptId) -> bool {
+        self.book.state(id).is_some_and(|state| *state != State::Cancelled)
+    }
+
     /// Attempts that are known and not over.
     pub fn pending(&self) -> usize {
         self.book.pending()
@@ -267,8 +276,7 @@ impl<K: Copy + Ord> Member<K> {
     fn current(&self, from: Life, epoch: u64) -> bool {
         let Some(view) = &self.view else { return false };
         let epoch = epoch == self.epoch || !self.rules.has(Rule::Epoch);
-        let life = if self.rules.has(Rule::Incarnation) { view.has(from) } else { view.has_member(from.member) };
-        epoch && life && from.member != self.me.member
+        epoch && view.has(from) && from.member != self.me.member
     }
 
     fn peer(&mut self, life: Life) -> &mut Peer {

@@ -59,7 +59,7 @@ impl Rounds {
 impl<K: Copy + Ord> Member<K> {
     /// A call wants to leave. [`Effect::Permit`] says when it may; a refusal that it must not.
     pub fn announce(&mut self, now: Time, intent: Intent<K>, purpose: Purpose) -> Result<AttemptId, Refusal> {
-        if let Some(why) = self.refusal(None, &intent) {
+        if let Some(why) = self.refusal(now, None, &intent) {
             return Err(why);
         }
         let id = self.book.next_id(self.me);

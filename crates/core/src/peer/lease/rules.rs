@@ -7,8 +7,6 @@
 pub enum Rule {
     /// R1: messages count in their own epoch alone.
     Epoch,
-    /// R1: a restart is another life.
-    Incarnation,
     /// R2: a new view waits until the grants of the old one have run out.
     ViewWait,
     /// R2: so does a start, for the grants of the life before.
@@ -71,9 +69,8 @@ impl Rules {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 23] = [
         Self::Epoch,
-        Self::Incarnation,
         Self::ViewWait,
         Self::RestartWait,
         Self::Carry,

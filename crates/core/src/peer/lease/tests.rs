@@ -4,8 +4,14 @@ use super::*;
 use alloc::boxed::Box;
 use alloc::vec;
 
-const TERMS: Terms =
-    Terms { size: 3, lease: Span::from_secs(2), hold: Span::from_secs(10), drift: 100, remember: Span::from_secs(60) };
+const TERMS: Terms = Terms {
+    size: 3,
+    lease: Span::from_secs(2),
+    hold: Span::from_secs(10),
+    stale: Span::from_secs(1),
+    drift: 100,
+    remember: Span::from_secs(60),
+};
 
 struct Net {
     members: Vec<Member<u64>>,
@@ -213,4 +219,64 @@ fn a_view_whose_members_left_no_call_behind_is_clean_and_another_waits() {
         net.ticks(4_000..=17_000);
         assert!(net.members[0].answers_until() > at(17_000));
     }
+}
+
+#[test]
+fn what_was_only_told_is_not_let_through_by_that() {
+    let mut net = Net::leased();
+    // Both know of each other's attempt from grants before either is announced.
+    net.cut = Some(1);
+    let lone = net.announce(3_000, 1, intent(1, &[7], &[])).unwrap();
+    let told = Told { id: lone, intent: intent(1, &[7], &[]), state: State::Pending };
+    let first = net.announce(3_001, 0, intent(1, &[7], &[])).unwrap();
+    net.members[2].merge(at(3_002), told);
+    assert_eq!(net.members[2].enter(at(3_003), lone, intent(1, &[7], &[])), Err(Refusal::UnderWay));
+    assert!(net.members[2].book.state(first).is_some());
+}
+
+#[test]
+fn an_end_that_a_grant_overtook_is_believed_when_it_comes() {
+    for (end, again) in [
+        (State::Cancelled, Ok(())),
+        (State::Ended(None), Err(Refusal::Executed(None))),
+        (State::Unknown, Err(Refusal::Doubtful)),
+    ] {
+        let mut net = Net::leased();
+        let id = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
+        net.members[1].close_unlisted(at(3_001), life(0), id.sequence, &[]);
+        net.members[1].hear(at(3_002), life(0), Message::Over { id, state: end });
+        let next = AttemptId { owner: life(2), sequence: 1 };
+        assert_eq!(net.members[1].enter(at(3_003), next, intent(1, &[7], &[])), again);
+    }
+}
+
+#[test]
+fn what_was_changed_at_a_server_is_changed_there_until_the_others_know() {
+    let at_server = |operation, server| Intent { server: Some(server), ..intent(operation, &[7], &[]) };
+    let mut net = Net::leased();
+    let first = net.announce(3_000, 0, at_server(1, 0)).unwrap();
+    assert_eq!(net.announce(3_001, 1, at_server(2, 1)), Err(Refusal::Busy), "while it runs");
+    net.members[0].ended(at(3_010), first, Outcome::Replied(None));
+    net.settle(at(3_010));
+    assert!(net.members[1].may_have_run(first));
+    assert_eq!(net.announce(3_011, 1, at_server(2, 1)), Err(Refusal::Busy), "and a moment after");
+    assert!(net.announce(3_012, 1, at_server(3, 0)).is_ok(), "at the same server");
+    net.ticks(3_012..=4_000);
+    let mut net = Net::leased();
+    let never = net.announce(3_000, 0, at_server(1, 0)).unwrap();
+    net.members[0].ended(at(3_010), never, Outcome::NeverLeft);
+    net.settle(at(3_010));
+    assert!(!net.members[1].may_have_run(never) && net.announce(3_011, 1, at_server(2, 1)).is_ok());
+}
+
+#[test]
+fn an_unclean_time_that_passed_wakes_nobody() {
+    let past = || Past { tidy: false, intents: Vec::new() };
+    let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), TERMS, Rules::ALL, past())).collect();
+    let mut net = Net { members, done: Vec::new(), cut: None };
+    net.views(at(0), &view(1, &[0, 1, 2]));
+    net.run_to(10_000);
+    net.cut = Some(2);
+    net.ticks(10_000..=30_000);
+    assert!(net.members[0].answers_until() == Time::ZERO && net.members[0].next_at() > at(30_000));
 }

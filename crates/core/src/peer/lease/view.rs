@@ -29,11 +29,6 @@ impl View {
     pub fn has(&self, life: Life) -> bool {
         self.lives.contains(&life)
     }
-
-    /// Whether any life of this member belongs to it.
-    pub fn has_member(&self, member: MemberId) -> bool {
-        self.lives.iter().any(|life| life.member == member)
-    }
 }
 
 /// A set of members.
