@@ -42,7 +42,8 @@ impl Joining {
         let (members, slot) = (cluster.members.len(), Slot::default());
         let peers = Peers::start(config, cluster, |sender| Upper::new(Arc::clone(&slot), sender))?;
         let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
-        let terms = Terms { size: members, lease: cluster.lease, hold, drift: DRIFT, remember: REMEMBER };
+        let stale = Span::ZERO;
+        let terms = Terms { size: members, lease: cluster.lease, hold, stale, drift: DRIFT, remember: REMEMBER };
         let life = peers.life();
         let accord = Arc::new(Accord::new(clock, life, terms, start == CleanStart::Yes));
         let running =
