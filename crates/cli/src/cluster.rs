@@ -3,7 +3,7 @@
 use crate::control::Daemon;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use midas_proxy::api::{self, Cluster, Member};
+use midas_proxy::api::{self, Cluster, Leases, Member};
 use std::path::PathBuf;
 
 /// Show the members of a daemon's cluster: who is in the view, how each is reached, what was refused
@@ -50,12 +50,26 @@ fn show(cluster: &Cluster) -> String {
     )];
     let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
     lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
+    lines.push(of_leases(&cluster.leases));
     let refused: Vec<String> =
         cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
     if !refused.is_empty() || cluster.lost > 0 {
         lines.push(format!("refused: {}; lost: {}", refused.join(", "), cluster.lost));
     }
     lines.join("\n")
+}
+
+fn of_leases(leases: &Leases) -> String {
+    let held = match (&leases.blocked, leases.live_ms > 0.0) {
+        (Some(why), _) => format!("blocked, {why}"),
+        (None, true) => format!("held for {:.1} s more", leases.live_ms / 1e3),
+        (None, false) => "not held: reads go to the servers".to_owned(),
+    };
+    let acts = if leases.acts { "" } else { "; mutations wait" };
+    format!(
+        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} wait, {} of the cluster's pending",
+        leases.announced, leases.wait_mean_ms, leases.wait_max_ms, leases.refused, leases.waiting, leases.pending
+    )
 }
 
 fn of_member(member: &Member, own: bool, width: usize) -> String {

@@ -76,6 +76,45 @@ pub struct Cluster {
     pub lost: u64,
     /// Why this daemon takes no part any more.
     pub failed: Option<String>,
+    /// What it may do with its cache, and what that costs.
+    pub leases: Leases,
+}
+
+/// How a daemon stands with the other members: leases of theirs, announcements of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Leases {
+    /// For how long answers may come from its cache from now on; 0 if they may not.
+    pub live_ms: f64,
+    /// Why they may not, though the others would let it.
+    pub blocked: Option<String>,
+    /// Whether its mutations may leave: it is in the view, and knows what the others knew.
+    pub acts: bool,
+    /// Mutations in the cluster that are known here and not over.
+    pub pending: usize,
+    /// Its own that wait for others.
+    pub waiting: usize,
+    /// For how long the first of them has.
+    pub longest_ms: f64,
+    /// Its own that were announced so far.
+    pub announced: u64,
+    /// Those that were let through.
+    pub permitted: u64,
+    /// How long those waited on average.
+    pub wait_mean_ms: f64,
+    /// And at most.
+    pub wait_max_ms: f64,
+    /// Announcements that were refused: another attempt, or another mutation of the name.
+    pub refused: u64,
+    /// Mutations of others that were marked here.
+    pub marked: u64,
+    /// Times that everything was forgotten because leases were lost.
+    pub flushed: u64,
+    /// Messages said.
+    pub messages: u64,
+    /// Frames that they went in.
+    pub frames: u64,
+    /// Messages of others that could not be read.
+    pub malformed: u64,
 }
 
 /// A member of the cluster.

@@ -1,5 +1,6 @@
 //! This daemon as a member of its cluster: what the configuration means to the lower half, and how the cluster is.
 
+use crate::accord::{Accord, Standing};
 use crate::api;
 use crate::config::{self, Config, Table};
 use crate::event::Shared;
@@ -59,8 +60,18 @@ impl Peers {
         self.cluster.sender()
     }
 
+    /// Members in the view whose configuration is another one: they may not mean the same by a name.
+    pub(crate) fn differing(&self) -> Vec<String> {
+        let members = self.cluster.status().members;
+        members
+            .into_iter()
+            .filter(|member| member.in_view && member.same == Some(false))
+            .map(|member| member.name)
+            .collect()
+    }
+
     /// How the cluster is.
-    pub(crate) fn status(&self) -> api::Cluster {
+    pub(crate) fn status(&self, accord: &Accord) -> api::Cluster {
         let status = self.cluster.status();
         let name = |member: u8| self.members.get(usize::from(member)).cloned();
         let in_view = |member: &&MemberStatus| member.in_view;
@@ -76,7 +87,30 @@ impl Peers {
             refused: status.refused.iter().map(|(why, count)| (why.name().to_owned(), count)).collect(),
             lost: status.lost,
             failed: status.failed,
+            leases: of_accord(accord),
         }
+    }
+}
+
+fn of_accord(accord: &Accord) -> api::Leases {
+    let Standing { acts, leased_for, pending, waiting, longest, blocked, counts, .. } = accord.standing();
+    api::Leases {
+        live_ms: leased_for.as_millis_f64(),
+        blocked: blocked.then(|| "a member in the view has another configuration".to_owned()),
+        acts,
+        pending,
+        waiting,
+        longest_ms: longest.as_millis_f64(),
+        announced: counts.announced,
+        permitted: counts.permitted,
+        wait_mean_ms: counts.waited.as_millis_f64() / counts.permitted.max(1) as f64,
+        wait_max_ms: counts.waited_max.as_millis_f64(),
+        refused: counts.refused,
+        marked: counts.marked,
+        flushed: counts.flushed,
+        messages: counts.messages,
+        frames: counts.frames,
+        malformed: counts.malformed,
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn run(shared: &Shared, mut state: State) {
             regulate(shared, pool, now, &mut state);
             tell_healths(pool, seen);
         }
+        watch_members(shared);
         state.save_changed();
         if now >= slow_at {
             slow_at = now + SLOW;
@@ -42,6 +43,18 @@ fn regulate(shared: &Shared, pool: &Arc<Pool>, now: Instant, state: &mut State) 
             Some((targets, Origin::Warmup | Origin::Given)) => state.keep(&export.rules().path, &targets),
             // Defaults are what a warm-up that failed leaves: the next daemon tries again.
             Some((_, Origin::Default)) | None => {}
+        }
+    }
+}
+
+/// While members of the cluster differ in what they serve, caches answer nothing.
+fn watch_members(shared: &Shared) {
+    let (Some(peers), Some(accord)) = (shared.peers(), shared.accord()) else { return };
+    let differing = peers.differing();
+    if accord.block(!differing.is_empty()) {
+        match differing.is_empty() {
+            true => log::info("members agree again", &[]),
+            false => log::warn("members differ: nothing is answered from caches", &[("members", &differing.join(" "))]),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::clock::Clock;
 use midas_core::time::Time;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Leases of all other members, as one moment.
 #[derive(Debug)]
@@ -14,16 +14,28 @@ pub(crate) struct Leases {
     until: AtomicU64,
     /// How often everything was forgotten.
     flushes: AtomicU64,
+    /// Whether members do not mean the same by a name.
+    blocked: AtomicBool,
 }
 
 impl Leases {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, until: AtomicU64::new(0), flushes: AtomicU64::new(0) }
+        Self { clock, until: AtomicU64::new(0), flushes: AtomicU64::new(0), blocked: AtomicBool::new(false) }
     }
 
     /// Whether what is kept is true now.
     pub(crate) fn live(&self) -> bool {
-        self.clock.now().as_nanos() < self.until.load(Ordering::SeqCst)
+        self.clock.now().as_nanos() < self.until.load(Ordering::SeqCst) && !self.blocked()
+    }
+
+    /// Whether nothing is answered whatever leases there are.
+    pub(crate) fn blocked(&self) -> bool {
+        self.blocked.load(Ordering::SeqCst)
+    }
+
+    /// What it was before.
+    pub(super) fn block(&self, blocked: bool) -> bool {
+        self.blocked.swap(blocked, Ordering::SeqCst)
     }
 
     /// Whoever sees the same number twice, and a live lease the second time, had one all the time.

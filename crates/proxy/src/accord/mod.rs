@@ -120,6 +120,8 @@ pub struct Standing {
     pub waiting: usize,
     /// How long the longest of them has.
     pub longest: Span,
+    /// Whether members differ, so that nothing is answered from caches.
+    pub blocked: bool,
     /// What was done so far.
     pub counts: Counts,
 }
@@ -232,6 +234,18 @@ impl Accord {
         self.step(|_, inner| inner.member.tell_dropped(labels));
     }
 
+    /// Members differ, or no longer: until they agree nothing is answered from caches. Whether that is news.
+    pub(crate) fn block(&self, blocked: bool) -> bool {
+        if self.leases.blocked() == blocked {
+            return false;
+        }
+        if let Some(shared) = self.around.get().and_then(|around| around.shared.upgrade()).filter(|_| !blocked) {
+            shared.exports.iter().for_each(|export| export.areas.own().cached.lease_lost());
+            self.leases.flushed();
+        }
+        self.leases.block(blocked) != blocked
+    }
+
     /// Whether announcements are answered: outside of the majority's view nothing is let through.
     pub(crate) fn acts(&self) -> bool {
         lock(&self.inner).member.acts(self.clock.now())
@@ -255,6 +269,7 @@ impl Accord {
             leased_for: inner.member.answers_until().since(now),
             pending: inner.member.pending(),
             waiting: inner.waiting.len(),
+            blocked: self.leases.blocked(),
             longest: inner.waiting.values().map(|waiting| now.since(waiting.since)).max().unwrap_or_default(),
             counts: inner.counts,
         }

@@ -69,8 +69,10 @@ async fn show(State(shared): State<Arc<Shared>>) -> Json<Status> {
 }
 
 async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>, Refusal> {
-    let peers = shared.peers().ok_or_else(|| Refusal::unknown("this daemon has no [cluster] in its configuration"))?;
-    Ok(Json(peers.status()))
+    let member = shared.peers().zip(shared.accord());
+    let (peers, accord) =
+        member.ok_or_else(|| Refusal::unknown("this daemon has no [cluster] in its configuration"))?;
+    Ok(Json(peers.status(accord)))
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
