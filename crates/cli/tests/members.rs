@@ -2,16 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use midas_bench::Target;
 use midas_bench::coherence::{Coherence, run};
 use midas_history::{Mode, Report, check};
-use midas_lab::{Delay, Ganesha, PATIENCE, Part, Scratch, require, until};
+use midas_lab::{Delay, Endpoint, Ganesha, PATIENCE, Part, Scratch, require, until};
 use midas_nfsd::{Config, Limits, Namespace, Nfsd};
 use midas_proxy::Proxy;
+use rustix::process::Signal;
+use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
+use support::midas;
+use support::serve::{Serve, Site};
 
 const CALLS: u64 = 20_000;
 /// Far more than it takes.
@@ -104,4 +111,88 @@ fn three_proxies_over_ganesha_heads_are_linearizable() {
     let forwarded: u32 = proxies.iter().flat_map(Proxy::dispatched).sum();
     println!("{} calls, {forwarded} forwarded", report.calls);
     assert_eq!(report.violations, 0, "{:#?}", report.shown);
+}
+
+/// Three daemons of their own process in lease mode over these servers.
+fn daemons(servers: &[Endpoint], key: &Scratch) -> Vec<Serve> {
+    let address = midas_lab::loopback(1, &[]);
+    let names = ["a", "b", "c"];
+    let ports = names.map(|_| midas_lab::free_port(address));
+    let list: Vec<String> =
+        names.iter().zip(ports).map(|(name, port)| format!("\"{name}={address}:{port}\"")).collect();
+    let file = key.path().join("key");
+    midas_proxy::create_cluster_key(&file).unwrap();
+    let start = |(me, port): (&str, u16)| {
+        let more = format!(
+            "[cluster]\nname = \"test\"\nme = \"{me}\"\nlisten = \"{address}:{port}\"\nmembers = [{}]\n\
+             key_file = \"{}\"\nlease = \"1s\"\nsuspect_after = \"1500ms\"\n",
+            list.join(", "),
+            file.display()
+        );
+        let export = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
+        Site { more, export, ..Site::of(servers) }.start()
+    };
+    let daemons: Vec<Serve> = names.into_iter().zip(ports).map(start).collect();
+    whole(&daemons);
+    daemons
+}
+
+fn cluster(daemon: &Serve) -> Value {
+    let output = midas(&format!("cluster --json --socket {}", daemon.socket().display()));
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+/// All are in the view, and hold leases.
+fn whole(daemons: &[Serve]) {
+    let well = |seen: &Value| seen["present"] == 3 && seen["leases"]["live_ms"].as_f64().is_some_and(|live| live > 0.0);
+    until("every daemon is in the view and holds leases", || daemons.iter().all(|daemon| well(&cluster(daemon))));
+}
+
+/// The others go on without this one.
+fn missed(daemons: &[Serve], lost: usize) {
+    let others = daemons.iter().enumerate().filter(|(number, _)| *number != lost);
+    let others: Vec<&Serve> = others.map(|(_, daemon)| daemon).collect();
+    until("the others go on", || others.iter().all(|daemon| cluster(daemon)["present"] == 2));
+}
+
+/// Daemons are stopped for longer than a lease, killed and started again, one after the other, under load.
+fn under_faults(servers: &[Endpoint], rounds: usize) -> Report {
+    let scratch = Scratch::new();
+    let mut daemons = daemons(servers, &scratch);
+    let targets = daemons
+        .iter()
+        .map(|daemon| Target::parse(&format!("{}/scratch?mount={}", daemon.nfs[0], daemon.mount[0].port())).unwrap());
+    let config = Coherence::new(targets.collect(), scratch.path().join("calls"));
+    let timeout = Duration::from_secs(3);
+    let config = Coherence { calls: u64::MAX, duration: PATIENCE * 10, changes: 0.1, clients: 32, timeout, ..config };
+    let (over, load) = (Arc::new(AtomicBool::new(false)), config.clone());
+    let seen = Arc::clone(&over);
+    let load = thread::spawn(move || run(&load, &seen, &mut |_, _, _| {}));
+    for lost in (0..3).cycle().take(rounds) {
+        daemons[lost].signal(Signal::STOP);
+        missed(&daemons, lost);
+        daemons[lost].signal(Signal::CONT);
+        whole(&daemons);
+        daemons[lost].signal(Signal::KILL);
+        daemons[lost].ended();
+        missed(&daemons, lost);
+        daemons[lost].again();
+        whole(&daemons);
+    }
+    over.store(true, Ordering::Relaxed);
+    let done = load.join().unwrap().unwrap();
+    for daemon in &daemons {
+        println!("{}", daemon.command("cluster"));
+    }
+    let report = check(&[config.history], Mode::Linearizable, &mut |_, _| {}).unwrap();
+    println!("{done:?}: {} violations", report.violations);
+    report
+}
+
+#[test]
+fn daemons_that_are_stopped_and_killed_leave_nothing_stale() {
+    let nfsd = support::nfsd::Nfsd::start(&["--servers", "3"]);
+    let report = under_faults(&nfsd.endpoints(), 3);
+    assert_eq!(report.violations, 0, "{:#?}", report.shown);
+    assert!(report.calls > 1000, "{report:#?}");
 }
