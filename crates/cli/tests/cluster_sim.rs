@@ -55,7 +55,8 @@ fn without_any_one_rule_its_family_sees_a_wrong_answer_within_500_seeds() {
         .into_iter()
         .filter(|family| {
             let setting = |seed| Setting { family: *family, proxies: 3, seed };
-            let wrong = |seed| run_broken(setting(seed)).violation.is_some_and(|violation| violation.wrong != Wrong::Stuck);
+            let wrong =
+                |seed| run_broken(setting(seed)).violation.is_some_and(|violation| violation.wrong != Wrong::Stuck);
             first(500, wrong).is_none()
         })
         .map(|family| family.name())

@@ -30,7 +30,7 @@ impl Plan {
     fn aim_at_targets(&mut self, rng: &mut Rng) {
         let lease = self.terms.lease;
         self.mix = Mix { read_name: 12, read_object: 12, make: 1, remove: 1, rename: 1, ..READS };
-        (self.names, self.objects, self.clients) = (4, 4, 10);
+        (self.names, self.objects, self.clients) = (4, 6, 12);
         self.suspicion = lease.scale(0.1);
         self.set_hold(lease * 2);
         (self.heavy, self.patience) = (20.0, lease * 4);
@@ -191,8 +191,12 @@ impl Plan {
             }
             Rule::Lost | Rule::Taint => {
                 self.set_hold(lease * 4);
-                self.mix = if rule == Rule::Lost { OBJECTS } else { REMOVALS };
-                (self.names, self.objects, self.heavy) = (2, 4, 30.0);
+                (self.mix, self.objects, self.heavy) = (OBJECTS, 4, 30.0);
+                if rule == Rule::Taint {
+                    (self.mix, self.names, self.objects, self.clients) = (REMOVALS, 4, 6, 10);
+                    self.think = lease.scale(0.015);
+                    self.heavy = 15.0;
+                }
                 let (at, node) = (self.at(2, 10 * rng.below(50) as u64), rng.below(self.terms.size));
                 self.script.push((at, Fault::Crash { node, back: 5000 }));
             }
@@ -234,5 +238,5 @@ impl Plan {
 const READS: Mix = Mix { read_name: 0, read_object: 10, set: 0, bump: 0, make: 0, remove: 0, rename: 0 };
 const OBJECTS: Mix = Mix { set: 2, ..READS };
 const ONCE: Mix = Mix { bump: 4, make: 2, ..READS };
-const REMOVALS: Mix = Mix { read_object: 20, make: 3, remove: 3, rename: 1, ..READS };
+const REMOVALS: Mix = Mix { read_name: 2, read_object: 20, make: 2, remove: 2, rename: 2, ..READS };
 const NAMES: Mix = Mix { read_name: 6, read_object: 10, make: 2, remove: 2, rename: 3, ..READS };
