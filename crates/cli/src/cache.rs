@@ -32,7 +32,8 @@ fn show(held: &Holdings) -> String {
 }
 
 fn of_export(holding: &Holding) -> String {
-    let mut parts = vec![format!("export {}: {}", holding.path, summary(&holding.path, &holding.cache))];
+    let what = if holding.subtree { "subtree" } else { "export" };
+    let mut parts = vec![format!("{what} {}: {}", holding.path, summary(&holding.path, &holding.cache))];
     let held = |rows: &[&Amount]| rows.iter().filter(|it| it.entries > 0).map(|it| row(it)).collect::<Vec<_>>();
     let kinds = held(&holding.kinds.iter().collect::<Vec<_>>());
     if !kinds.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use midas_proxy::config::{Config, ConfigError, Entry, Export, Pool, Table};
+use midas_proxy::config::{Cluster, Config, ConfigError, Entry, Export, Pool, Subtree, Table};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -43,7 +43,12 @@ fn summary(file: &str, config: &Config) -> String {
     let listen: Vec<String> = listen.map(|entry| format!("{} {}", entry.key, entry.value)).collect();
     let mut lines = vec![format!("ok: {file}"), format!("  listen: {}", listen.join(", "))];
     lines.extend(config.pools().iter().map(|pool| format!("  pool {}", of_pool(config, pool))));
-    lines.extend(config.exports().iter().map(|export| format!("  export {}", of_export(config, export))));
+    for export in config.exports() {
+        lines.push(format!("  export {}", of_export(config, export)));
+        let subtree = |it: &Subtree| format!("    subtree {}: {}", it.path, it.mode.name());
+        lines.extend(export.subtrees.iter().map(subtree));
+    }
+    lines.extend(config.cluster().map(|cluster| of_cluster(config, cluster)));
     lines.extend(config.warnings().into_iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }
@@ -68,6 +73,13 @@ fn of_export(config: &Config, export: &Export) -> String {
         text("policy"),
         text("mode")
     )
+}
+
+fn of_cluster(config: &Config, cluster: &Cluster) -> String {
+    let members =
+        config.entries().into_iter().find(|entry| entry.place.table == Table::Cluster && entry.key == "members");
+    let members = members.map_or_else(String::new, |entry| entry.value);
+    format!("  cluster {}: {} of {members}, listens at {}", cluster.name, cluster.me, cluster.listen)
 }
 
 /// The values of one pool or export, by key.

@@ -40,6 +40,7 @@ fn show(it: &Explanation) -> String {
         format!("handle  {}{name}", it.handle),
         format!("home    {}", it.home),
     ];
+    lines.push(format!("cache   {}: {}", it.mode, it.mode_because));
     lines.extend(it.bound.as_ref().map(|bound| format!("bound   to {}: {}", bound.server, bound.because)));
     let width = it.servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
     for server in &it.servers {

@@ -4,6 +4,7 @@ mod bench;
 mod bypass;
 mod cache;
 mod check;
+mod cluster;
 mod control;
 mod demo;
 mod doctor;
@@ -53,6 +54,7 @@ enum Command {
     Doctor(doctor::Options),
     Serve(serve::Options),
     Status(status::Options),
+    Cluster(cluster::Options),
     Explain(explain::Options),
     Set(set::Options),
     Cache(cache::Options),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Cluster(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),
         Ok(Midas { command: Command::Set(options) }) => options.run(),
         Ok(Midas { command: Command::Cache(options) }) => options.run(),

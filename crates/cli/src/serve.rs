@@ -6,11 +6,11 @@ use crate::notify::Notify;
 use crate::signal;
 use clap::Args;
 use midas_proxy::config::{Config, ConfigError, Level, LogFormat};
-use midas_proxy::{Proxy, log};
+use midas_proxy::{Proxy, Witness, log};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Run the proxy: clients mount it, the servers of the configuration stand behind it
 ///
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// The configuration (see `midas check`)
     #[arg(long, value_name = "FILE", default_value = Config::PATH)]
     config: PathBuf,
+    /// Serve nobody and only vote in the cluster of the configuration, as the member that is its witness
+    #[arg(long)]
+    witness: bool,
     /// The unix socket that `midas status` and the other live commands use, instead of the configuration's
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -36,12 +39,19 @@ impl Options {
         log::set(config.log());
         raise_file_limit();
         let mut notify = Notify::new();
+        if self.witness {
+            return vote(&config, &stop, &mut notify);
+        }
         let mut proxy = Proxy::start(&config).map_err(|error| Failure::Broken(error.to_string()))?;
-        let mut said = false;
+        let (mut said, mut patience) = (false, Some(Instant::now() + PATIENCE));
         while !stop.load(Ordering::Relaxed) {
             if !said && proxy.ready(Duration::ZERO) {
                 said = true;
                 say_ready(&proxy, &notify)?;
+            }
+            if !said && patience.is_some_and(|end| Instant::now() >= end) {
+                patience = None;
+                say_waiting(&proxy);
             }
             if reload.swap(false, Ordering::Relaxed) {
                 self.reload(&mut proxy, &notify, said);
@@ -86,6 +96,21 @@ impl Options {
     }
 }
 
+/// Until told to stop.
+fn vote(config: &Config, stop: &AtomicBool, notify: &mut Notify) -> Result<(), Failure> {
+    let witness = Witness::start(config).map_err(|error| Failure::Broken(error.to_string()))?;
+    say(&format!("ready: cluster {}", witness.listen()))?;
+    notify.ready(VOTING);
+    while !stop.load(Ordering::Relaxed) {
+        notify.sign(|| true);
+        std::thread::sleep(LOOK);
+    }
+    notify.stopping();
+    witness.leave();
+    log::flush();
+    Ok(())
+}
+
 fn log_format(typed: &str) -> Result<LogFormat, String> {
     let found = LogFormat::NAMES.iter().find(|(name, _)| *name == typed);
     found.map(|(_, format)| *format).ok_or_else(|| "possible: text, json".to_owned())
@@ -100,6 +125,13 @@ fn say_ready(proxy: &Proxy, notify: &Notify) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Nobody has to look at the status to see why nothing is said.
+fn say_waiting(proxy: &Proxy) {
+    let (unserved, servers) = (proxy.unserved().join(","), proxy.open());
+    let help = "calls wait, mounts are refused; `midas doctor` asks the servers";
+    log::warn("not ready", &[("exports_without_server", &unserved), ("servers_open", &servers), ("help", &help)]);
+}
+
 fn list(addresses: &[std::net::SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
@@ -111,5 +143,8 @@ fn say(line: &str) -> Result<(), Failure> {
 
 /// What `systemctl status` shows.
 const SERVING: &str = "clients are served";
+const VOTING: &str = "a witness of its cluster";
 /// How soon a signal is seen.
 const LOOK: Duration = Duration::from_millis(20);
+/// What usually takes less is said if it takes longer.
+const PATIENCE: Duration = Duration::from_secs(3);

@@ -12,7 +12,7 @@ use midas_proxy::api::{self, Done};
 #[derive(Debug, Args)]
 #[command(after_long_help = policies())]
 pub(crate) struct Options {
-    /// The export's path, as clients mount it
+    /// The export's path, as clients mount it; for a mode also the path of one of its subtrees
     export: String,
     /// policy=POLICY, mode=MODE, or both
     #[arg(required = true, value_name = "KEY=VALUE", num_args = 1..)]

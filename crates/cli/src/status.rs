@@ -51,6 +51,10 @@ fn of_export(export: &Export) -> Vec<String> {
     if cache.mode != "strict" || cache.demoted.is_some() || cache.reads.all() > 0 {
         lines.push(format!("  {}", summary(&export.path, cache)));
     }
+    for subtree in &export.subtrees {
+        let mode = of_setting("mode", &subtree.mode);
+        lines.push(format!("  subtree {}: {mode}; {}", subtree.path, summary(&subtree.path, &subtree.cache)));
+    }
     lines
 }
 

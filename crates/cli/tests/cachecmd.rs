@@ -142,6 +142,7 @@ fn a_walk_stops_where_it_is_told_to_and_where_nothing_would_be_kept() {
         ("warm /scratch/lib --user 5", "UID:GID"),
         ("invalidate", "<PATH>"),
         ("invalidate --all /scratch/lib", "cannot be used with"),
+        ("invalidate /scratch/lib/d0 /scratch/lib /scratch/no/x", "done before that: /scratch/lib/d0, /scratch/lib"),
         ("invalidate --all --export /scrach", "did you mean '/scratch'?"),
         ("cache /scrach", "did you mean '/scratch'?"),
     ] {

@@ -150,6 +150,9 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
     let config = world.proxy.socket().with_file_name("midas.toml");
+    // With a state of its own: one that is in use is refused before.
+    let other = std::fs::read_to_string(&config).unwrap().replace("state.json", "other.json");
+    std::fs::write(&config, other).unwrap();
     let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
 }
@@ -253,6 +256,12 @@ fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
     let (health, ready) = (ask("GET /health"), ask("GET /ready"));
     assert_eq!(health.0, 200, "{health:?}");
     assert!(ready.0 == 503 && ready.1.contains("export /scratch: no server"), "{ready:?}");
+    let waits = proxy.said("not ready", 1);
+    assert!(waits.contains("exports_without_server=/scratch servers_open=0"), "{waits}");
+    let (config, socket) = (proxy.state().with_file_name("midas.toml"), scratch.path().join("second"));
+    let second = midas(&format!("serve --config {} --socket {}", config.display(), socket.display()));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(second.status.code() == Some(1) && said.contains("another daemon runs with the state file"), "{said}");
 }
 
 /// One exchange over a connection of its own.

@@ -194,5 +194,5 @@ fn is_dot(name: &[u8]) -> bool {
 /// More pages than any directory of the script has names.
 const PAGES_MAX: usize = 2000;
 /// How often for one page.
-const ASKED_MAX: usize = 8;
+const ASKED_MAX: usize = 100;
 const COUNT: u32 = 1 << 15;

@@ -127,11 +127,15 @@ impl Checker {
         self.report.unknown += u64::from(record_is_lost(record));
     }
 
-    /// What a call means, with the names that a whole listing does not show.
+    /// What a call means, with the names that a whole listing does not show. Of what was made while a listing ran, the listing may show what the
+    /// name led to before: its attributes count once somebody else has seen it.
     fn steps(&mut self, record: &Record) -> Vec<(Key, Step, Sure)> {
         let mut steps = Vec::new();
         meaning(record, |key, step, sure| steps.push((key, step, sure)));
         steps.retain(|(key, step, _)| self.registers.keeps(*key, *step) && self.is_checked(*key));
+        if record.kind == Kind::Readdirplus {
+            steps.retain(|(key, _, _)| key.object().is_none_or(|object| self.times.get(&object).is_some()));
+        }
         for (key, _, _) in &steps {
             if let Key::Name(dir, name) = key {
                 self.names.entry(*dir).or_default().insert(*name);

@@ -167,6 +167,18 @@ impl Key {
         }
     }
 
+    /// The object that it is an attribute of.
+    pub(crate) fn object(self) -> Option<u64> {
+        match self {
+            Self::Name(..) => None,
+            Self::Size(object)
+            | Self::Mtime(object)
+            | Self::Mode(object)
+            | Self::Links(object)
+            | Self::Text(object) => Some(object),
+        }
+    }
+
     /// A value of it in words.
     pub(crate) fn words(self, need: Need) -> String {
         let object = |value: u64| if value == ABSENT { "nothing".to_owned() } else { short(value) };

@@ -73,6 +73,11 @@ fn shape(words: &[&str]) -> Record {
                 names.split(',').filter_map(|name| Name::parse(name.as_bytes())).map(|name| (name, 0)).collect();
             Record { at: Some(Place { dir: 0, name: None }), names, complete: true, ..done(Kind::Readdir) }
         }
+        ["page", name, whose, size] => {
+            let names = Name::parse(name.as_bytes()).map(|name| (name, object(whose))).into_iter().collect();
+            let (at, seen) = (Some(Place { dir: 0, name: None }), vec![seen(whose, number(size), 1)]);
+            Record { at, names, seen, ..done(Kind::Readdirplus) }
+        }
         ["stale", whose] => Record { object: object(whose), status: status::STALE, ..Record::new(Kind::Getattr) },
         other => panic!("what is {other:?}?"),
     }
@@ -106,6 +111,13 @@ fn what_is_wrong_is_found_and_what_looks_alike_is_not() {
         ("a phantom in a listing", "10-11 list f0,n1", &["name d0/n1"]),
         ("a name that a listing misses", "10-11 create n0 B\n 12-13 list f0", &["name d0/n0"]),
         ("a listing during the creation", "10-15 create n0 B\n 11-12 list f0\n 13-14 list f0,n0", &[]),
+        ("old attributes in a listing", "4-5 see A 1 1\n 10-11 size A 7\n 12-13 page f0 A 1", &["size of #000041"]),
+        (
+            "a listing that overlaps a creation shows what was there before",
+            "10-20 create n0 B\n 11-14 page n0 B 9\n 21-22 see B 0 1",
+            &[],
+        ),
+        ("its name counts", "10-11 page n0 B 9\n 12-13 create n0 B", &["name d0/n0"]),
         ("seen after removal", "10-11 create n0 B\n 12-13 remove n0 OK\n 14-15 look n0 B", &["name d0/n0"]),
         ("resurrected", "10-11 create n0 B\n 12-20 remove n0 OK\n 13-14 look n0 -\n 15-16 look n0 B", &["name d0/n0"]),
         ("gone too soon", "10-11 create n0 B\n 12-13 look n0 -", &["name d0/n0"]),

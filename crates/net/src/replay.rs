@@ -97,6 +97,12 @@ impl<T> Replays<T> {
         }
     }
 
+    /// The client of a call that runs.
+    pub fn client(&self, known: &Known) -> Option<IpAddr> {
+        let running = self.running.get(known.place as usize)?;
+        (running.number == known.number).then_some(running.call.client)
+    }
+
     /// A call came in from `asker`.
     pub fn begin(
         &mut self,

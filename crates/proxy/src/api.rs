@@ -19,6 +19,8 @@ pub const DRAIN: &str = "/api/v1/drain";
 pub const UNDRAIN: &str = "/api/v1/undrain";
 /// POST [`Bypass`]: [`Done`].
 pub const BYPASS: &str = "/api/v1/bypass";
+/// GET: [`Cluster`].
+pub const CLUSTER: &str = "/api/v1/cluster";
 /// POST [`Held`]: [`Holdings`]. Changes nothing.
 pub const CACHE: &str = "/api/v1/cache";
 /// POST [`Invalidate`]: [`Done`].
@@ -49,6 +51,77 @@ pub struct Status {
     pub pools: Vec<Pool>,
 }
 
+/// The cluster as this daemon sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// What it is called.
+    pub name: String,
+    /// Which member this daemon is.
+    pub me: String,
+    /// The number of the view; 0 if none was agreed yet.
+    pub epoch: u64,
+    /// Whether this daemon is in it, in this life.
+    pub in_view: bool,
+    /// How many members are.
+    pub present: usize,
+    /// Who leads the consensus, as far as this daemon knows.
+    pub leader: Option<String>,
+    /// Of the consensus.
+    pub term: u64,
+    /// In the order of the configuration, this one included.
+    pub members: Vec<Member>,
+    /// What came from the network and was refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Frames and datagrams that had no way.
+    pub lost: u64,
+    /// Why this daemon takes no part any more.
+    pub failed: Option<String>,
+}
+
+/// A member of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is shown as such")]
+pub struct Member {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Where it is reached.
+    pub address: String,
+    /// It votes, and serves nobody.
+    pub witness: bool,
+    /// Its last life that was heard of.
+    pub incarnation: Option<String>,
+    /// Whether messages pass both ways.
+    pub up: bool,
+    /// Whether this life of it is in the view.
+    pub in_view: bool,
+    /// Whether it said that it leaves.
+    pub leaving: bool,
+    /// Whether its pools and exports are the same; none if it has not said.
+    pub same_config: Option<bool>,
+    /// The number of its view, as it last said.
+    pub epoch: Option<u64>,
+    /// The version of messages that both speak.
+    pub version: Option<u16>,
+    /// The daemon's version.
+    pub software: String,
+    /// Round trip of the last heartbeat.
+    pub rtt_ms: Option<f64>,
+    /// Since it was last heard.
+    pub silent_ms: Option<f64>,
+    /// To it.
+    pub frames_sent: u64,
+    /// To it.
+    pub bytes_sent: u64,
+    /// From it.
+    pub frames_received: u64,
+    /// From it.
+    pub bytes_received: u64,
+    /// To it.
+    pub datagrams_sent: u64,
+    /// From it.
+    pub datagrams_received: u64,
+}
+
 /// An export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Export {
@@ -64,8 +137,22 @@ pub struct Export {
     pub admitted: usize,
     /// Calls by why they went where they went.
     pub routes: BTreeMap<String, u64>,
-    /// What its cache does and holds.
+    /// What its cache does and holds, outside of its subtrees.
     #[serde(default)]
+    pub cache: Caching,
+    /// Its parts that are cached in another way, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subtrees: Vec<Subtree>,
+}
+
+/// A part of an export that is cached in another way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Subtree {
+    /// As clients see it.
+    pub path: String,
+    /// How far its cache may be trusted.
+    pub mode: Setting,
+    /// What its cache does and holds.
     pub cache: Caching,
 }
 
@@ -196,6 +283,12 @@ pub struct Explanation {
     pub name: Option<String>,
     /// The policy that decides.
     pub policy: String,
+    /// The mode of the cache that holds for the object.
+    #[serde(default)]
+    pub mode: String,
+    /// Whose mode it is, in a sentence.
+    #[serde(default)]
+    pub mode_because: String,
     /// The home, whatever its health.
     pub home: String,
     /// The one server that may serve it, and why.
@@ -273,15 +366,18 @@ pub struct Held {
 /// What caches hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holdings {
-    /// In the order of the file.
+    /// In the order of the file, each export followed by its subtrees.
     pub exports: Vec<Holding>,
 }
 
-/// What an export's cache holds.
+/// What the cache of an export, or of one of its subtrees, holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
-    /// The export.
+    /// The export, or the subtree.
     pub path: String,
+    /// Whether it is a subtree: a part of the export before it that is cached in another way.
+    #[serde(default)]
+    pub subtree: bool,
     /// What it did.
     pub cache: Caching,
     /// By kind.

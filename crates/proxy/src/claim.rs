@@ -1,13 +1,18 @@
-//! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes.
+//! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes and, among
+//! several proxies, its announcements to the others.
 
-use crate::cached::{Claimed, Fetching, Touched, Unfound};
+use crate::accord::{Accord, Label};
+use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::dispatch::Forward;
 use crate::event::Shared;
-use crate::realm::Realm;
+use crate::translate::Kind;
+use crate::whose::Owner;
 use midas_core::cache::Ended;
 use midas_core::op::Op;
+use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::Time;
 use midas_nfs::nfs3::{self, Procedure};
-use midas_nfs::rpc;
+use midas_nfs::rpc::{self, Credential};
 use std::sync::Arc;
 
 /// What a call holds. None where nothing is cached.
@@ -15,8 +20,36 @@ use std::sync::Arc;
 pub(crate) enum Claim {
     /// It reads.
     Reads(Box<Fetching>),
-    /// It changes something: its marks, by the number of the export.
-    Changes(Vec<(usize, Touched)>),
+    /// It changes something.
+    Changes(Box<Changes>),
+}
+
+/// What a mutation marks and announces.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Its marks, by the number of the export.
+    touched: Vec<(usize, Touched)>,
+    /// What the others were told of, and until when it may leave; none while they are waited for.
+    attempts: Vec<(AttemptId, Option<Time>)>,
+    /// How many marks of each export they were told of.
+    told: Vec<usize>,
+    /// How often leases were lost when it was marked.
+    flushes: u64,
+    /// Whether caches rely on it: then it leaves only when the others know of it.
+    patient: bool,
+}
+
+/// What a mutation needs of the other proxies.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clearance {
+    /// Nothing more: it may leave.
+    Given,
+    /// They must be told of these; the latter are names.
+    Tell(Vec<Label>, Vec<Label>),
+    /// What they said was too long ago.
+    Lapsed,
+    /// What it relied on may not be true any more: it must be marked anew.
+    Void,
 }
 
 /// Whether a mutation may leave.
@@ -29,24 +62,103 @@ pub(crate) enum Prepared {
     Busy,
 }
 
-/// Marks what a call changes, in every export that may have it cached.
-pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: &[u8]) -> Prepared {
+impl Changes {
+    /// What the other proxies must say before it leaves.
+    pub(crate) fn clearance(&self, shared: &Shared, accord: &Accord) -> Clearance {
+        let assumed = self.touched.iter().any(|(_, touched)| touched.assumed());
+        if assumed && (accord.leases.flushes() != self.flushes || !accord.leases.live()) {
+            return Clearance::Void;
+        }
+        let (mut keys, mut names) = (Vec::new(), Vec::new());
+        for (index, (export, touched)) in self.touched.iter().enumerate() {
+            for (place, key, name) in touched.labels(self.told.get(index).copied().unwrap_or_default()) {
+                let label = Label { export: shared.exports[*export].areas.own().cached.name(), place, key };
+                keys.push(label);
+                names.extend(name.then_some(label));
+            }
+        }
+        let now = accord.now();
+        match () {
+            () if self.attempts.is_empty() || !keys.is_empty() => Clearance::Tell(keys, names),
+            () if self.attempts.iter().any(|(_, until)| until.is_none_or(|until| until <= now)) => Clearance::Lapsed,
+            () => Clearance::Given,
+        }
+    }
+
+    /// Whether it waits for the others for as long as it takes.
+    pub(crate) const fn patient(&self) -> bool {
+        self.patient
+    }
+
+    /// The others are told of everything that is marked so far.
+    pub(crate) fn told(&mut self, id: AttemptId) {
+        self.attempts.push((id, None));
+        self.told = self.touched.iter().map(|(_, touched)| touched.len()).collect();
+    }
+
+    /// They let it through.
+    pub(crate) fn cleared(&mut self, id: AttemptId, until: Time) {
+        let of_that = self.attempts.iter_mut().filter(|(attempt, _)| *attempt == id);
+        of_that.for_each(|(_, permitted)| *permitted = Some(until));
+    }
+
+    /// All that the others were told.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        self.attempts.iter().map(|(id, _)| *id)
+    }
+
+    /// Those that are not let through any more: the others are asked again.
+    pub(crate) fn lapsed(&mut self, now: Time) -> Vec<AttemptId> {
+        let over = self.attempts.iter_mut().filter(|(_, until)| until.is_none_or(|until| until <= now));
+        over.map(|(id, until)| {
+            *until = None;
+            *id
+        })
+        .collect()
+    }
+
+    /// Whether it, or a copy of it, may leave now: the others know of it, and of when it may run.
+    pub(crate) fn may_leave(&self, now: Time) -> bool {
+        self.attempts.iter().all(|(_, until)| until.is_some_and(|until| now < until))
+    }
+
+    /// Whether the others are waited for.
+    pub(crate) fn waits(&self) -> bool {
+        self.attempts.iter().any(|(_, until)| until.is_none())
+    }
+
+    /// It was found where a name leads.
+    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: midas_core::key::Key, moves: bool) {
+        for (export, touched) in &mut self.touched {
+            shared.exports[*export].areas.found(now, object, moves, touched);
+        }
+    }
+}
+
+/// Marks what a call changes that came then, in every export that may have it cached.
+pub(crate) fn prepare(
+    (now, since): (Time, Time),
+    shared: &Shared,
+    realm: usize,
+    (op, procedure): (Op, Procedure),
+    record: &[u8],
+) -> Prepared {
     let changes = op.mutates() || op == Op::Commit;
     let mut watching = watching(shared, realm).peekable();
     if !changes || watching.peek().is_none() {
-        return Prepared::Ready(None);
+        // The others should know of what must not be executed twice, though they keep nothing.
+        let told = changes && !procedure.idempotent() && shared.accord().is_some();
+        return Prepared::Ready(told.then(|| Claim::Changes(Box::default())));
     }
-    let call = rpc::Call::decode(record).ok().and_then(|call| {
-        let procedure = Procedure::from_number(call.procedure)?;
-        nfs3::Call::decode(procedure, call.args).ok()
-    });
+    let call = rpc::Call::decode(record).ok().and_then(|call| nfs3::Call::decode(procedure, call.args).ok());
     // It was decoded when it came.
     let Some(call) = call else { return Prepared::Ready(None) };
-    let (mut claims, mut unfound) = (Vec::new(), Vec::new());
-    for export in watching {
-        match export.cached.claim(now, &call) {
+    let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
+    let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
+    for (export, area) in watching {
+        match area.cached.claim(now, since, &call) {
             Claimed::Marked(touched, names) => {
-                claims.push((export.number, touched));
+                claims.touched.push((export, touched));
                 unfound.extend(names);
             }
             Claimed::Busy => {
@@ -55,28 +167,79 @@ pub(crate) fn prepare(now: Time, shared: &Shared, realm: usize, op: Op, record: 
             }
         }
     }
+    for (export, touched) in &mut claims.touched {
+        shared.exports[*export].areas.crosses(now, &call, touched);
+    }
     unfound.dedup();
     match unfound.is_empty() {
-        true => Prepared::Ready(Some(Claim::Changes(claims))),
-        false => Prepared::Find(Claim::Changes(claims), unfound),
+        true => Prepared::Ready(Some(Claim::Changes(Box::new(claims)))),
+        false => Prepared::Find(Claim::Changes(Box::new(claims)), unfound),
     }
+}
+
+/// A read that nothing is kept of must wait: what it may be shared as until it leaves.
+pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8]) -> Option<Claim> {
+    let Owner::Export(realm) = forward.owner else { return None };
+    // A cookie means something to the server alone that its own client lists at.
+    if forward.meaning.kind == (Kind::List { first: false }) {
+        return None;
+    }
+    let call = rpc::Call::decode(record).ok()?;
+    let credential = Credential::decode(&call.credential).ok().filter(|it| matches!(it, Credential::Sys(_)))?;
+    let question = Question::of(&nfs3::Call::decode(forward.procedure, call.args).ok()?, &forward.meaning)?;
+    // The record is the servers' already: whom they see is in it.
+    let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
+    let place = forward.meaning.place;
+    let area = shared.exports[realm].areas.of(now, place).filter(|area| !area.cached.mode().answers())?;
+    Some(Claim::Reads(area.cached.waits(now, call.args, (place, &who), forward.procedure)))
 }
 
 /// A mutation is over.
 pub(crate) fn changed(
     now: Time,
     shared: &Shared,
-    claims: Vec<(usize, Touched)>,
-    ended: Ended,
+    changes: Changes,
+    mut ended: Ended,
     reply: Option<(Procedure, &[u8])>,
 ) {
-    for (export, touched) in claims {
-        shared.exports[export].cached.ended(now, touched, ended, reply);
+    if let Some(accord) = shared.accord().filter(|_| !changes.attempts.is_empty()) {
+        let taint = accord.ended(changes.attempts(), &outcome(ended, reply));
+        if let (Ended::Done, Some(until), Some(_)) = (ended, taint, reply) {
+            ended = Ended::Until(until);
+        }
+    }
+    let mut made = Vec::new();
+    for (export, touched) in changes.touched {
+        let areas = &shared.exports[export].areas;
+        let new = areas.ended(now, touched, ended, reply);
+        made.extend(new.map(|key| Label { export: areas.own().cached.name(), place: key, key }));
+    }
+    if let Some(accord) = shared.accord().filter(|_| !made.is_empty()) {
+        accord.drop_elsewhere(&made);
     }
 }
 
-/// The exports that share a pool and mark mutations.
-fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = &Realm> {
-    let pool = &shared.exports[realm].pool;
-    shared.exports.iter().filter(move |export| export.cached.watches() && Arc::ptr_eq(&export.pool, pool))
+/// What the other proxies are told of an end.
+fn outcome(ended: Ended, reply: Option<(Procedure, &[u8])>) -> Outcome {
+    let answer = reply.and_then(|(procedure, results)| {
+        let asked_again = !procedure.idempotent() && results.len() <= ANSWER_MOST;
+        asked_again.then(|| results.into())
+    });
+    match (ended, reply) {
+        (Ended::Done | Ended::Until(_), Some(_)) => Outcome::Replied(answer),
+        (Ended::Done | Ended::Until(_), None) => Outcome::NeverLeft,
+        (Ended::Unknown, Some(_)) => Outcome::Copied(answer),
+        (Ended::Unknown, None) => Outcome::Lost,
+    }
 }
+
+/// The parts of the exports that share a pool, with the exports' numbers, where mutations are marked.
+fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = (usize, &Area)> {
+    let pool = &shared.exports[realm].pool;
+    let exports = shared.exports.iter().filter(move |export| Arc::ptr_eq(&export.pool, pool));
+    let areas = exports.flat_map(|export| export.areas.iter().map(|area| (export.number, area)));
+    areas.filter(|(_, area)| area.cached.watches())
+}
+
+/// The results of a call that others may answer with.
+const ANSWER_MOST: usize = 2 << 10;

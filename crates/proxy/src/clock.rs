@@ -19,6 +19,11 @@ impl Clock {
         Self { start: Instant::now(), nanos: (since_1970.as_nanos() as u64).max(1) }
     }
 
+    /// This moment.
+    pub(crate) fn now(self) -> Time {
+        self.at(Instant::now())
+    }
+
     /// The core's name for an instant.
     pub(crate) fn at(self, now: Instant) -> Time {
         Time::from_nanos(self.nanos + now.saturating_duration_since(self.start).as_nanos() as u64)

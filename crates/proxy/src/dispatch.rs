@@ -1,6 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::cached::{Asked, Kind, Who};
+use crate::cached::{Area, Asked, Kind, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
@@ -14,6 +14,7 @@ use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::key::Key;
+use midas_core::time::Time;
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -159,10 +160,10 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(shared, owner, credential, &meaning) {
-        Some(export) => {
-            let who = if procedure == Procedure::Getattr { Who::ANYONE } else { rules.who(credential) };
-            match ask(now, export, tally, (&arguments, call.args), (meaning.place, &who), waits, out) {
+    let claim = match cache_of(now, shared, owner, credential, (&arguments, &meaning)) {
+        Some((now, area, question)) => {
+            let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
+            match ask(now, area, tally, (&question, call.args), (meaning.place, &who), waits, out) {
                 Asked::Answered(_) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -181,21 +182,18 @@ fn nfs(
     Ok(Taken::Forward(forward, squashed, claim))
 }
 
-/// Asks an export's cache for a read, and counts what becomes of it.
+/// Asks the cache of a part of an export for a read, and counts what becomes of it.
 fn ask(
-    now: Instant,
-    export: &Realm,
+    now: Time,
+    area: &Area,
     tally: &Tally,
-    call: (&nfs3::Call<'_>, &[u8]),
+    question: (&Question<'_>, &[u8]),
     place: (Key, &Who),
     waits: Waits,
     out: &mut Vec<u8>,
 ) -> Asked {
-    let (procedure, now) = (waits.procedure, export.pool.time(now));
-    if !export.cached.answers(now) {
-        return Asked::Pass;
-    }
-    let asked = export.cached.ask(now, call, place, waits, out);
+    let procedure = waits.procedure;
+    let asked = area.cached.ask(now, question, place, waits, out);
     let (fate, answer) = match &asked {
         Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
         Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
@@ -203,17 +201,29 @@ fn ask(
         Asked::Fetch(_) => (Fate::Fetched, None),
         Asked::Pass => return asked,
     };
-    tally.read(export.number, procedure, fate);
+    tally.read(area.number, procedure, fate);
     if answer.is_some() {
         tally.answered(procedure, answer);
     }
     asked
 }
 
-/// The export whose cache may answer a call. What nobody in particular asks is asked of the servers: they may refuse it.
-fn cache_of<'s>(shared: &'s Shared, owner: Owner, credential: &Credential<'_>, meaning: &Meaning) -> Option<&'s Realm> {
+/// The part of an export whose cache may answer a call now, or have it wait with another, and what it is asked. What nobody in particular asks is asked of the
+/// servers: they may refuse it.
+#[inline]
+fn cache_of<'s, 'c>(
+    now: Instant,
+    shared: &'s Shared,
+    owner: Owner,
+    credential: &Credential<'_>,
+    (call, meaning): (&nfs3::Call<'c>, &Meaning),
+) -> Option<(Time, &'s Area, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    Some(&shared.exports[realm]).filter(|export| meaning.op.cacheable() && export.cached.mode().answers())
+    let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
+    let question = Question::of(call, meaning)?;
+    let now = shared.exports[realm].pool.time(now);
+    let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
+    Some((now, area, question))
 }
 
 /// Whether a call is new, or was sent again.

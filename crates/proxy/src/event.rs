@@ -1,22 +1,21 @@
 //! One event loop: a thread that owns its clients and its own connection to every server, so that a call never crosses threads.
 //! One read and one write for a batch of calls.
 
+use crate::accord::Place;
 use crate::clerk::{About, Desk, Job, Unknown};
-use crate::clock::Clock;
-use crate::counters::{Bytes, Count, Tally};
+use crate::counters::{Bytes, Tally};
 use crate::dispatch::{self, Origin, Taken};
 use crate::link::Link;
 use crate::log;
-use crate::mountd::{Below, Mountd};
-use crate::pool::Pool;
-use crate::realm::Realm;
+use crate::mountd::Below;
 use crate::relay::Relay;
+pub(crate) use crate::shared::Shared;
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
-use crate::whose::Whose;
 use midas_core::key::Key;
+use midas_core::peer::lease::{AttemptId, Refusal};
 use midas_core::time::Time;
-use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Replays, Scratch};
+use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
 use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -25,74 +24,10 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// What all event loops share.
-pub(crate) struct Shared {
-    pub(crate) pools: Vec<Arc<Pool>>,
-    /// In the order of the configuration.
-    pub(crate) exports: Vec<Realm>,
-    pub(crate) whose: Whose,
-    pub(crate) mountd: Mountd,
-    pub(crate) limits: crate::config::Limits,
-    /// Bytes of calls and answers under way.
-    pub(crate) memory: Budget,
-    /// Set when no more calls are read, and the daemon ends when those under way are answered.
-    pub(crate) draining: AtomicBool,
-    pub(crate) stop: AtomicBool,
-    pub(crate) started: Instant,
-    pub(crate) clock: Clock,
-    /// What each event loop counts.
-    pub(crate) tallies: Box<[Tally]>,
-    /// Clients that found no place; counted by the acceptor.
-    pub(crate) turned_away: Count,
-    /// Whether somebody has a cache filled: one at a time.
-    pub(crate) warming: AtomicBool,
-    replays: [Mutex<Replays<Asker>>; REPLAYS],
-}
-
-impl Shared {
-    pub(crate) fn new(
-        pools: Vec<Arc<Pool>>,
-        exports: Vec<Realm>,
-        mountd: Mountd,
-        limits: crate::config::Limits,
-        loops: usize,
-    ) -> Self {
-        let tallies = (0..loops).map(|_| Tally::new(exports.len())).collect();
-        let replays = std::array::from_fn(|_| Mutex::default());
-        let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
-        let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
-        let memory = Budget::new(limits.memory);
-        let clock = pools.first().map_or_else(Clock::new, |pool| pool.clock);
-        let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (started, turned_away) = (Instant::now(), Count::default());
-        Self {
-            pools,
-            exports,
-            whose,
-            mountd,
-            limits,
-            memory,
-            draining,
-            stop,
-            started,
-            clock,
-            tallies,
-            turned_away,
-            warming: AtomicBool::new(false),
-            replays,
-        }
-    }
-
-    /// The duplicate requests of calls with this xid.
-    pub(crate) fn replays(&self, xid: u32) -> MutexGuard<'_, Replays<Asker>> {
-        self.replays[(xid / IN_A_ROW) as usize % REPLAYS].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Where an answer goes: a loop, a place in it, and which of those that had the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +51,10 @@ pub(crate) enum Mail {
     Verified { about: About, verdict: Verdict },
     /// It was found out where the names of a call lead; none if nobody could tell.
     Led { number: usize, found: Option<Vec<Option<Key>>> },
+    /// The other proxies let a call leave until then.
+    Cleared { place: Place, id: AttemptId, until: Time },
+    /// They do not.
+    Barred { place: Place, why: Refusal },
 }
 
 /// How to reach a loop.
@@ -157,6 +96,8 @@ pub(crate) struct Loop {
     pub(crate) doubted: Slab<Box<Held>>,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
+    /// Calls that other proxies were told of, and when.
+    pub(crate) clearing: Slab<(Time, Box<Held>)>,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: Scratch,
     /// For calls that carry data: they leave room for others.
@@ -234,6 +175,7 @@ impl Loop {
             unsorted: Vec::new(),
             doubted: Slab::new(),
             finding: Slab::new(),
+            clearing: Slab::new(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
             large,
@@ -300,6 +242,8 @@ impl Loop {
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { key, stale } => self.sorted(key, stale),
                 Mail::Led { number, found } => self.led(now, number, found),
+                Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
+                Mail::Barred { place, why } => self.turned_down(now, place, why),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -466,8 +410,10 @@ impl Loop {
         for asker in displaced {
             self.displace(asker);
         }
-        // Names to be looked up need not wait for the tick.
-        if self.held.len() > before && self.held.iter().skip(before).any(|call| !call.unfound.is_empty()) {
+        // Names to be looked up and proxies to be told need not wait for the tick.
+        let clusters = self.shared.accord().is_some();
+        let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
+        if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
             self.send_held(self.time);
         }
         flow
@@ -597,6 +543,10 @@ impl Loop {
 
     fn tick(&mut self, now: Instant) {
         self.tend_links(self.time);
+        if self.shared.accord().is_some() {
+            self.tend_clearing(self.time);
+            self.tend_overdue();
+        }
         self.send_held(self.time);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
             self.ask_again();
@@ -684,7 +634,3 @@ const REPLY_LEAST: usize = 16 << 20;
 /// Handles that nobody could tell of are asked for again after so many ticks, and so many at once.
 const ASK_AGAIN: u64 = 25;
 const ASKED_MOST: usize = 64;
-/// Locks of the duplicate request cache.
-const REPLAYS: usize = 16;
-/// Calls with consecutive xids that have the same lock: clients count, and what lies together is in the processor's cache together.
-const IN_A_ROW: u32 = 64;

@@ -9,6 +9,7 @@ pub mod config;
 pub mod log;
 pub mod survey;
 
+mod accord;
 mod admin;
 mod agreed;
 mod cached;
@@ -28,6 +29,7 @@ mod keeper;
 mod life;
 mod link;
 mod mountd;
+mod peers;
 mod pool;
 mod prepare;
 mod realm;
@@ -37,6 +39,7 @@ mod reload;
 mod rtt;
 mod sampling;
 mod serve;
+mod shared;
 mod state;
 mod ties;
 mod translate;
@@ -44,5 +47,13 @@ mod upstream;
 mod verifier;
 mod verify;
 mod whose;
+mod witness;
 
+pub use accord::{Counts, Standing};
 pub use serve::Proxy;
+pub use witness::Witness;
+
+/// Makes a file with a new key for a cluster; one that exists is left alone.
+pub fn create_cluster_key(file: &std::path::Path) -> std::io::Result<()> {
+    midas_cluster::Key::create(file)
+}

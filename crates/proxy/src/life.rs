@@ -3,54 +3,76 @@
 
 use crate::log;
 use midas_core::cache::CleanStart;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that is there while the daemon lives.
-pub(crate) struct Life(Option<PathBuf>);
+/// A file that is there, and locked, while the daemon lives.
+pub(crate) struct Life(Option<(PathBuf, File)>);
 
 impl Life {
-    /// Begins a life beside the state file; how the one before it ended. Who cannot remember does not know.
-    pub(crate) fn begin(state: &Path) -> (Self, CleanStart) {
-        let file = state.with_extension("running");
-        match mark(&file) {
-            Ok(start) => (Self(Some(file)), start),
+    /// Begins a life beside the state file; how the one before it ended. Who cannot remember does not know. Fails if the one before it has not ended.
+    pub(crate) fn begin(state: &Path) -> io::Result<(Self, CleanStart)> {
+        let path = state.with_extension("running");
+        match mark(&path) {
+            Ok((file, start)) => Ok((Self(Some((path, file))), start)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let said = format!("another daemon runs with the state file {}", state.display());
+                Err(io::Error::new(ErrorKind::AddrInUse, said))
+            }
             Err(error) => {
-                log::warn("unclean ends cannot be noticed", &[("file", &file.display()), ("why", &error)]);
-                (Self(None), CleanStart::No)
+                log::warn("unclean ends cannot be noticed", &[("file", &path.display()), ("why", &error)]);
+                Ok((Self(None), CleanStart::No))
             }
         }
     }
 
     /// For a daemon that leaves nothing behind, and finds nothing.
-    pub(crate) fn alone() -> (Self, CleanStart) {
-        (Self(None), CleanStart::Yes)
+    pub(crate) fn alone() -> Self {
+        Self(None)
     }
 
     /// Every call was answered, and none is sent any more.
     pub(crate) fn end(&mut self) {
-        if let Some(file) = self.0.take()
-            && let Err(error) = fs::remove_file(&file)
+        // The file goes before its lock.
+        if let Some((path, _file)) = self.0.take()
+            && let Err(error) = fs::remove_file(&path)
         {
-            log::warn("the next start is taken for unclean", &[("file", &file.display()), ("why", &error)]);
+            log::warn("the next start is taken for unclean", &[("file", &path.display()), ("why", &error)]);
         }
     }
 }
 
-fn mark(file: &Path) -> io::Result<CleanStart> {
-    if let Some(directory) = file.parent() {
+/// Locks the file, made if it is not there. One that was removed meanwhile is nobody's any more.
+fn mark(path: &Path) -> io::Result<(File, CleanStart)> {
+    if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    match File::create_new(file) {
-        Ok(made) => {
-            made.sync_all()?;
-            Ok(CleanStart::Yes)
+    for _ in 0..TRIES {
+        let (file, start) = match File::create_new(path) {
+            Ok(made) => (made, CleanStart::Yes),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match File::open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                found => (found?, CleanStart::No),
+            },
+            Err(error) => return Err(error),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ErrorKind::AddrInUse.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(CleanStart::No),
-        Err(error) => Err(error),
+        if fs::metadata(path).is_ok_and(|named| file.metadata().is_ok_and(|ours| named.ino() == ours.ino())) {
+            file.sync_all()?;
+            return Ok((file, start));
+        }
     }
+    Err(ErrorKind::AddrInUse.into())
 }
+
+/// Daemons that end just when this one starts, at most.
+const TRIES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -60,13 +82,15 @@ mod tests {
     fn a_life_that_did_not_end_is_noticed_by_the_next_one() {
         let directory = std::env::temp_dir().join(format!("midas-life-{}", std::process::id()));
         let state = directory.join("state.json");
-        let (mut first, start) = Life::begin(&state);
+        let (mut first, start) = Life::begin(&state).unwrap();
         assert_eq!(start, CleanStart::Yes);
         first.end();
-        let (second, start) = Life::begin(&state);
+        let (second, start) = Life::begin(&state).unwrap();
         assert_eq!(start, CleanStart::Yes);
+        let refused = Life::begin(&state).err().expect("one at a time");
+        assert!(refused.to_string().starts_with("another daemon runs with the state file"), "{refused}");
         drop(second);
-        assert_eq!(Life::begin(&state).1, CleanStart::No);
+        assert_eq!(Life::begin(&state).unwrap().1, CleanStart::No);
         fs::remove_dir_all(&directory).unwrap();
     }
 }

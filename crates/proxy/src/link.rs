@@ -48,6 +48,7 @@ pub(crate) enum State {
 }
 
 /// A call that waits for a server's answer.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Flight {
     pub(crate) waits: Waits,
     pub(crate) owner: Owner,
@@ -62,6 +63,8 @@ pub(crate) struct Flight {
     pub(crate) left: bool,
     /// Whether it was sent more than once: an earlier copy may run after the answer.
     pub(crate) resent: bool,
+    /// Whether it is to be sent again, and other proxies must know first.
+    pub(crate) overdue: bool,
     /// Whether it is being found out if it was executed.
     pub(crate) asked: bool,
     /// How many servers' answers to it were in doubt.
@@ -132,7 +135,7 @@ impl Link {
             Ok(connection) => {
                 self.state = State::Up(connection);
                 self.backoff = BACKOFF_FIRST;
-                self.resend(buffers);
+                self.resend(now, buffers);
                 true
             }
             Err(_) => {
@@ -161,9 +164,9 @@ impl Link {
     }
 
     /// Takes a call; it leaves with the next flush, or when there is a connection.
-    pub(crate) fn take(&mut self, flight: Flight, call: &[u8], buffers: &mut Buffers) {
+    pub(crate) fn take(&mut self, now: Time, flight: Flight, call: &[u8], buffers: &mut Buffers) {
         let xid = self.flights.insert(flight, call);
-        self.send(xid, buffers);
+        self.send(now, xid, buffers);
     }
 
     /// The xids of the calls that meet a condition.
@@ -182,14 +185,14 @@ impl Link {
             }
             if let Some((flight, _)) = self.flights.get_mut(xid) {
                 flight.sent_at = now;
-                self.send(xid, buffers);
+                self.send(now, xid, buffers);
             }
         }
     }
 
     /// After a reconnect every call that is still here goes again, under the xid that the server may know. One that has started anew
     /// does not: there it must be found out first what it has executed.
-    fn resend(&mut self, buffers: &mut Buffers) {
+    fn resend(&mut self, now: Time, buffers: &mut Buffers) {
         let restarted = std::mem::take(&mut self.restarted);
         self.doubts.clear();
         let mut xids: Vec<u32> = self.flights.xids().collect();
@@ -201,15 +204,19 @@ impl Link {
                 }
                 // The answer is on its way, and says whether to send it.
                 Some((flight, _)) if flight.asked => {}
-                Some(_) => self.send(xid, buffers),
+                Some(_) => self.send(now, xid, buffers),
                 None => {}
             }
         }
     }
 
-    /// Sends a call that is here, if there is a connection.
-    pub(crate) fn send(&mut self, xid: u32, buffers: &mut Buffers) {
+    /// Sends a call that is here, if there is a connection. A mutation that other proxies must know of waits until they do.
+    pub(crate) fn send(&mut self, now: Time, xid: u32, buffers: &mut Buffers) {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
+            if matches!(&flight.claim, Some(Claim::Changes(changes)) if !changes.may_leave(now)) {
+                flight.overdue = true;
+                return;
+            }
             flight.resent |= flight.left;
             flight.left = true;
             connection.put(buffers, &record::head(call.len(), xid), call.get(4..).unwrap_or_default());

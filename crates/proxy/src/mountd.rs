@@ -18,7 +18,7 @@ use midas_nfs::rpc::{self, Refusal, flavor};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Who mounted what, and where programs listen.
 pub(crate) struct Mountd {
@@ -135,9 +135,13 @@ impl Below {
 
     /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
     pub(crate) fn find(&self, shared: &Shared, client: IpAddr, xid: u32) -> Vec<u8> {
-        let found = self.walk(&shared.exports[self.realm].pool);
+        let export = &shared.exports[self.realm];
+        let left = export.areas.epoch();
+        let found = self.walk(&export.pool);
         if let Ok(handle) = &found {
             shared.whose.learn(Key::of(handle), Owner::Export(self.realm));
+            let names = self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+            export.areas.learn_path(export.pool.time(Instant::now()), left, names, handle);
         }
         let mut out = Vec::new();
         record::put(&mut out, |out| {

@@ -1,16 +1,23 @@
-//! An event loop's calls that wait for the cache: mutations of names that must be looked up first, or that another mutation is under way of.
+//! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
+//! that other proxies must be told of.
 
+use crate::accord::{self, Accord, Place};
 use crate::cached::Unfound;
-use crate::claim::{self, Claim, Prepared};
+use crate::claim::{self, Claim, Clearance, Prepared};
 use crate::clerk::Job;
+use crate::counters::status;
+use crate::dispatch::Forward;
 use crate::event::Loop;
-use crate::upstream::Held;
+use crate::relay::Waits;
+use crate::upstream::{Errand, Held};
 use midas_core::cache::Ended;
 use midas_core::key::Key;
+use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
+use std::sync::Arc;
 
 impl Loop {
-    /// A call that may leave, as far as the cache is concerned; otherwise it is kept for later.
+    /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
     pub(crate) fn prepared(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
         if call.claim.is_none() {
             match call.errand.prepare(now, &self.shared, &call.record) {
@@ -21,6 +28,9 @@ impl Loop {
                     return None;
                 }
             }
+        }
+        if let (Some(accord), Some(Claim::Changes(_))) = (self.shared.accord().cloned(), &call.claim) {
+            call = self.cleared_by_all(now, &accord, call)?;
         }
         if call.unfound.is_empty() {
             return Some(call);
@@ -45,11 +55,10 @@ impl Loop {
     pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Option<Key>>>) {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         let known = found.is_some();
-        if let (Some(found), Some(Claim::Changes(claims))) = (found, &mut call.claim) {
+        if let (Some(found), Some(Claim::Changes(changes))) = (found, &mut call.claim) {
             for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
-                let Some(object) = object else { continue };
-                for (export, touched) in &mut *claims {
-                    self.shared.exports[*export].cached.found(now, object, *moves, touched);
+                if let Some(object) = object {
+                    changes.found(now, &self.shared, object, *moves);
                 }
             }
         }
@@ -60,11 +69,153 @@ impl Loop {
         }
     }
 
+    /// A mutation that the other proxies let through; otherwise they are told of it, and it waits for them.
+    fn cleared_by_all(&mut self, now: Time, accord: &Arc<Accord>, mut call: Box<Held>) -> Option<Box<Held>> {
+        let Some(Claim::Changes(changes)) = &mut call.claim else { return Some(call) };
+        // Whoever was refused comes back in a while.
+        if call.refused_at.is_some_and(|refused| now.since(refused) < ASK_AGAIN) {
+            self.held.push_back(call);
+            return None;
+        }
+        if !changes.patient() && (call.impatient || !accord.acts()) {
+            return Some(call);
+        }
+        match changes.clearance(&self.shared, accord) {
+            Clearance::Given => Some(call),
+            Clearance::Void => {
+                call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+                call.unfound.clear();
+                self.held.push_back(call);
+                None
+            }
+            Clearance::Lapsed => {
+                let lapsed = changes.lapsed(accord.now());
+                let number = self.clearing.insert((now, call));
+                accord.again((self.number, Place::Clearing(number)), lapsed);
+                None
+            }
+            Clearance::Tell(keys, names) => {
+                let first = changes.attempts().next().is_none();
+                let operation = first.then(|| self.operation(&call)).flatten();
+                let number = self.clearing.insert((now, call));
+                let announced = accord.announce((self.number, Place::Clearing(number)), operation, keys, names);
+                match (announced, self.clearing.get_mut(number)) {
+                    (Ok(id), Some((_, call))) => {
+                        if let Some(Claim::Changes(changes)) = &mut call.claim {
+                            changes.told(id);
+                        }
+                    }
+                    (Err(why), _) => self.barred(now, number, why),
+                    (Ok(_), None) => {}
+                }
+                None
+            }
+        }
+    }
+
+    /// What must not be executed twice at whichever proxy it comes in; none for what may, or of which it was found out that it was not.
+    fn operation(&self, call: &Held) -> Option<Operation> {
+        let Forward { xid, procedure, known, .. } = call.errand.forward;
+        let known = known.filter(|_| !procedure.idempotent() && !call.verified)?;
+        let client = self.shared.replays(xid).client(&known)?;
+        Some(accord::operation(client, xid, &call.record))
+    }
+
+    /// The other proxies let a call through.
+    pub(crate) fn let_through(&mut self, now: Time, place: Place, id: AttemptId, until: Time) {
+        match place {
+            Place::Clearing(number) => {
+                let Some((_, call)) = self.clearing.get_mut(number) else { return };
+                let Some(Claim::Changes(changes)) = &mut call.claim else { return };
+                changes.cleared(id, until);
+                if !changes.waits() {
+                    let (_, call) = self.clearing.remove(number);
+                    self.held.push_back(call);
+                    self.send_held(now);
+                }
+            }
+            Place::Flight { link, xid } => {
+                let Some((flight, _)) = self.links[link].flights.get_mut(xid) else { return };
+                if let Some(Claim::Changes(changes)) = &mut flight.claim {
+                    changes.cleared(id, until);
+                }
+                self.links[link].send(self.shared.clock.now(), xid, &mut self.buffers);
+            }
+        }
+    }
+
+    /// Somebody refused an announcement. What was sent before stays where it is: it may run.
+    pub(crate) fn turned_down(&mut self, now: Time, place: Place, why: Refusal) {
+        if let Place::Clearing(number) = place {
+            self.barred(now, number, why);
+        }
+    }
+
+    fn barred(&mut self, now: Time, number: usize, why: Refusal) {
+        let Some((_, mut call)) = self.clearing.try_remove(number) else { return };
+        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+        call.unfound.clear();
+        match why {
+            Refusal::UnderWay | Refusal::Busy | Refusal::Over => {
+                call.refused_at = Some(now);
+                self.held.push_back(call);
+            }
+            Refusal::Executed(Some(results)) => {
+                let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
+                self.shared.whose.learn_from(owner, procedure, &results);
+                self.tally().answered(procedure, status(&results));
+                self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+                self.flush_touched();
+            }
+            Refusal::Executed(None) | Refusal::Doubtful => {
+                let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
+                match home {
+                    Some(server) => {
+                        call.verified = true;
+                        self.find_out(now, call, server);
+                    }
+                    None => self.held.push_back(call),
+                }
+            }
+        }
+    }
+
+    /// Calls of exports that do not rely on the others wait for them only so long.
+    pub(crate) fn tend_clearing(&mut self, now: Time) {
+        let late = |(since, call): &(Time, Box<Held>)| {
+            let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());
+            !patient && now.since(*since) > INTENT_WAIT
+        };
+        let late: Vec<usize> =
+            self.clearing.iter().filter(|(_, entry)| late(entry)).map(|(number, _)| number).collect();
+        for number in late {
+            let (_, mut call) = self.clearing.remove(number);
+            call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+            call.impatient = true;
+            self.held.push_back(call);
+        }
+    }
+
+    /// Calls on links that may not be sent again before the others know.
+    pub(crate) fn tend_overdue(&mut self) {
+        let Some(accord) = self.shared.accord().cloned() else { return };
+        for index in 0..self.links.len() {
+            let overdue = self.links[index].chosen(|flight| flight.overdue);
+            for xid in overdue {
+                let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { continue };
+                flight.overdue = false;
+                if let Some(Claim::Changes(changes)) = &mut flight.claim {
+                    accord.again((self.number, Place::Flight { link: index, xid }), changes.lapsed(accord.now()));
+                }
+            }
+        }
+    }
+
     /// A call that is recalled: its marks end, and are set anew when it is sent again. A read stays what others wait for.
     pub(crate) fn let_go(&self, now: Time, claim: Option<Claim>, ended: Ended) -> Option<Claim> {
         match claim {
-            Some(Claim::Changes(claims)) => {
-                claim::changed(now, &self.shared, claims, ended, None);
+            Some(Claim::Changes(changes)) => {
+                claim::changed(now, &self.shared, *changes, ended, None);
                 None
             }
             reads => reads,
@@ -74,11 +225,13 @@ impl Loop {
     /// Whether nobody waits with a read; then nobody will.
     pub(crate) fn nobody_joined(&self, call: &mut Held) -> bool {
         let Some(Claim::Reads(fetching)) = call.claim.take() else { return true };
-        let cached = &self.shared.exports[call.errand.forward.realm].cached;
-        call.claim = cached.forsaken(fetching).map(Claim::Reads);
+        let areas = &self.shared.exports[call.errand.forward.realm].areas;
+        call.claim = areas.of_read(&fetching).forsaken(fetching).map(Claim::Reads);
         call.claim.is_none()
     }
 }
 
-/// What nobody could tell is not asked for again sooner.
+/// What nobody could tell, or somebody refused, is not asked for again sooner.
 const ASK_AGAIN: Span = Span::from_millis(20);
+/// How long the other proxies are waited for where nothing is kept: they should know what must not be executed twice.
+const INTENT_WAIT: Span = Span::from_millis(500);

@@ -4,7 +4,7 @@
 //! belongs to the pool and is atomics.
 
 use crate::agreed::{Agreed, Belief};
-use crate::cached::{Cached, Told};
+use crate::cached::{Areas, Epoch, Told};
 use crate::config::Export;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
@@ -41,7 +41,7 @@ pub(crate) struct Realm {
     knobs: Mutex<Knobs>,
     bypass: AtomicBool,
     belief: Mutex<Belief>,
-    pub(crate) cached: Cached,
+    pub(crate) areas: Areas,
     modes: Mutex<Modes>,
     /// What every admitted server agrees on, once there is one.
     agreed: ArcSwap<Option<Agreed>>,
@@ -63,6 +63,8 @@ pub(crate) struct Part {
 pub(crate) struct Sent {
     pub(crate) ticket: Ticket<u64>,
     pub(crate) meaning: Meaning,
+    /// When it left, for what its reply teaches of where objects lie.
+    pub(crate) epoch: Option<Epoch>,
     /// What it changes besides its object and its place.
     also: Vec<Key>,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
@@ -90,8 +92,8 @@ pub(crate) struct Wishes {
 /// What an export's cache may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Modes {
-    /// As it was told.
-    pub(crate) wanted: Mode,
+    /// As it was told, part by part.
+    pub(crate) wanted: Vec<Mode>,
     /// Why it does not do that.
     pub(crate) demoted: Option<String>,
 }
@@ -108,7 +110,14 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    pub(crate) fn new(number: usize, export: Export, pool: Arc<Pool>, targets: Option<Targets>, told: &Told) -> Self {
+    /// `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
+    pub(crate) fn new(
+        (number, first): (usize, usize),
+        export: Export,
+        pool: Arc<Pool>,
+        targets: Option<Targets>,
+        told: &[(String, Told)],
+    ) -> Self {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
         let servers = pool.config.servers.len();
@@ -122,9 +131,12 @@ impl Realm {
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
-            cached: Cached::new(now, told).expect("a configuration was checked"),
+            areas: Areas::new(now, first, told).expect("a configuration was checked"),
             agreed: ArcSwap::from_pointee(None),
-            modes: Mutex::new(Modes { wanted: export.mode, demoted: None }),
+            modes: Mutex::new(Modes {
+                wanted: told.iter().map(|(_, told)| told.settings.mode).collect(),
+                demoted: None,
+            }),
             rules: ArcSwap::from_pointee(export),
             pool,
         }
@@ -143,6 +155,7 @@ impl Realm {
         Wishes { forsaken, instead }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let also = self.changed_too(meaning);
+        let epoch = self.areas.epoch();
         let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
         let bound = self.bound(now, &mut part, meaning, second).filter(|(server, _)| Some(*server) != forsaken);
@@ -166,7 +179,7 @@ impl Realm {
                 }
                 drop(part);
                 self.fence_too(now, &also, ticket.route.to, false);
-                Ok(Sent { ticket, meaning: self.movable(meaning), also, doubtful: false })
+                Ok(Sent { ticket, meaning: self.movable(meaning), epoch, also, doubtful: false })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -205,11 +218,12 @@ impl Realm {
         lock(&self.modes).clone()
     }
 
-    /// Another mode from now on; whoever calls has seen that the export's writers permit it. What was demoted is armed again.
-    pub(crate) fn set_mode(&self, mode: Mode) {
+    /// Another mode of one part from now on; whoever calls has seen that its writers permit it. What was demoted is armed again.
+    pub(crate) fn set_mode(&self, area: usize, mode: Mode) {
         let knobs = lock(&self.knobs);
         let mut modes = lock(&self.modes);
-        *modes = Modes { wanted: mode, demoted: None };
+        modes.wanted[area] = mode;
+        modes.demoted = None;
         self.apply(knobs.caching, &modes);
     }
 
@@ -225,10 +239,7 @@ impl Realm {
 
     fn apply(&self, caching: bool, modes: &Modes) {
         let caching = caching && !self.bypassed() && modes.demoted.is_none();
-        let mode = if caching { modes.wanted } else { Mode::Strict };
-        if mode != self.cached.mode() {
-            self.cached.set_mode(mode);
-        }
+        self.areas.set_modes(modes.wanted.iter().map(|wanted| if caching { *wanted } else { Mode::Strict }));
     }
 
     /// Every decision reads its part's knobs behind the part's lock: when this returns, whatever is decided from then on reads these.
@@ -262,23 +273,21 @@ impl Realm {
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
 
-    /// The mode in force, but for a bypass.
-    pub(crate) fn mode(&self) -> Mode {
-        lock(&self.modes).wanted
-    }
-
     /// Takes over what a reload may change: for calls that come from now on.
     pub(crate) fn reload(&self, export: Export) {
         let policy = (self.rules().policy != export.policy).then_some(export.policy);
-        let (before, mode) = (self.mode(), export.mode_after(&self.rules(), self.mode()));
+        let before = self.modes().wanted;
+        let after = export.modes_after(&self.rules(), &before);
         self.rules.store(Arc::new(export));
         // What users may see may be another now.
-        self.cached.flush();
+        self.areas.flush();
         if let Some(policy) = policy {
             self.set_policy(policy);
         }
-        if mode != before {
-            self.set_mode(mode);
+        for (area, (before, after)) in before.into_iter().zip(after).enumerate() {
+            if before != after {
+                self.set_mode(area, after);
+            }
         }
     }
 
@@ -421,6 +430,7 @@ impl Realm {
             // Whoever can mount it can use it: the handle is known before. If another has it already, the keeper says so.
             if let Some(agreed) = belief.agreed() {
                 let _taken = whose.claim(Key::of(&agreed.root), self.number);
+                self.areas.set_root(Key::of(&agreed.root));
             }
             self.agreed.store(Arc::new(belief.agreed().cloned()));
         }

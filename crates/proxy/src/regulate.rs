@@ -25,7 +25,7 @@ pub(crate) fn run(shared: &Shared, mut state: State) {
         state.save_changed();
         if now >= slow_at {
             slow_at = now + SLOW;
-            shared.exports.iter().for_each(|export| export.cached.tick(export.pool.time(now)));
+            shared.exports.iter().for_each(|export| export.areas.tick(export.pool.time(now)));
         }
         log::tick(now);
     }

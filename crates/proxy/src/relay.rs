@@ -57,6 +57,7 @@ impl Relay<'_> {
             }
             let given = changed.as_deref().unwrap_or(results);
             self.shared.whose.learn_from(owner, waits.procedure, given);
+            self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
         }
         let export = &self.shared.exports[realm];
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
@@ -74,7 +75,7 @@ impl Relay<'_> {
         export.settle(now, sent, end);
         let given = changed.as_deref().or(results);
         if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
-            self.shared.exports[realm].cached.gone(now, place);
+            self.shared.exports[realm].areas.gone(now, place);
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
         let (joined, told) = self.landed(now, realm, waits.procedure, (claim, ended), given);
@@ -108,10 +109,10 @@ impl Relay<'_> {
         let export = &self.shared.exports[realm];
         match claim {
             None => (Vec::new(), None),
-            Some(Claim::Reads(fetching)) => export.cached.landed(now, *fetching, results),
-            Some(Claim::Changes(claims)) => {
+            Some(Claim::Reads(fetching)) => export.areas.of_read(&fetching).landed(now, *fetching, results),
+            Some(Claim::Changes(changes)) => {
                 let reply = results.map(|results| (procedure, results));
-                claim::changed(now, self.shared, claims, ended, reply);
+                claim::changed(now, self.shared, *changes, ended, reply);
                 (Vec::new(), None)
             }
         }

@@ -1,70 +1,76 @@
 //! Asks servers whether what was answered from the caches is true, a few hits at a time, beside the event loops. What differs demotes the export
 //! (lease, immutable) or shortens what is kept (ttl): `core` decides.
 
-use crate::cached::{Heard, Sample};
+use crate::cached::{Area, Heard, Sample};
 use crate::clerk::Lines;
 use crate::clock::duration;
 use crate::event::Shared;
-use crate::keeper::pause;
 use crate::log;
 use crate::realm::Realm;
 use midas_core::cache::{Mode, Next};
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_net::{Caller, ClientError};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 /// Until the daemon ends.
 pub(crate) fn run(shared: &Shared) {
+    let (waiting, samples) = sync_channel(WAITING_MOST);
+    for area in shared.exports.iter().flat_map(|export| export.areas.iter()) {
+        area.cached.check_at(area.number, &waiting);
+    }
     let mut lines = Lines::default();
-    let mut turn = 0;
-    let mut again: VecDeque<(Time, usize, Sample)> = VecDeque::new();
-    while pause(shared, LOOK) {
-        for (number, export) in shared.exports.iter().enumerate() {
-            for sample in chosen(export, &mut turn) {
-                if let Next::LookAgain(at) = check(export, &mut lines, &sample, false)
+    let areas: Vec<(&Realm, &Area)> =
+        shared.exports.iter().flat_map(|export| export.areas.iter().map(move |area| (export, area))).collect();
+    let mut last: Vec<Option<Time>> = vec![None; areas.len()];
+    let mut again: VecDeque<(Time, &Realm, &Area, Sample)> = VecDeque::new();
+    while !shared.stop.load(Ordering::Relaxed) {
+        if let Ok((number, sample)) = samples.recv_timeout(LOOK) {
+            let (export, area) = areas[number];
+            let now = export.pool.time(Instant::now());
+            if due(area, now, last[number], &sample) {
+                last[number] = Some(now);
+                if let Next::LookAgain(at) = check((export, area), &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
                 {
-                    again.push_back((at, number, export.cached.suspected(export.pool.time(Instant::now()), sample)));
+                    let sample = area.cached.suspected(export.pool.time(Instant::now()), sample);
+                    again.push_back((at, export, area, sample));
                 }
             }
         }
         for _ in 0..again.len() {
-            let Some((at, number, sample)) = again.pop_front() else { break };
-            let export = &shared.exports[number];
+            let Some((at, export, area, sample)) = again.pop_front() else { break };
             match at <= export.pool.time(Instant::now()) {
-                true => drop(check(export, &mut lines, &sample, true)),
-                false => again.push_back((at, number, sample)),
+                true => drop(check((export, area), &mut lines, &sample, true)),
+                false => again.push_back((at, export, area, sample)),
             }
         }
     }
 }
 
-/// Hits to check now: of those that were chosen a few, from another part of the keys each time. In `ttl` the loop needs many; the guard needs few,
-/// and must not add to a storm.
-fn chosen(export: &Realm, turn: &mut usize) -> Vec<Sample> {
-    let mut samples = export.cached.samples();
-    *turn = turn.wrapping_add(1);
-    if !samples.is_empty() {
-        let first = turn.wrapping_mul(STRIDE) % samples.len();
-        samples.rotate_left(first);
-    }
-    samples.truncate(if export.cached.mode() == Mode::Ttl { TTL_AT_ONCE } else { 1 });
-    samples
+/// Whether a hit is to be checked that `core` has chosen. In `ttl` the loop needs many, and at once: what changes between a hit and its check is taken for
+/// a stale hit. The guard needs few, and must not add to a storm.
+fn due(area: &Area, now: Time, last: Option<Time>, sample: &Sample) -> bool {
+    let (pause, late) = match area.cached.mode() {
+        Mode::Ttl => (TTL_PAUSE, now.since(sample.told_at()) > LATE),
+        Mode::Strict | Mode::Lease | Mode::Immutable => (GUARD_PAUSE, false),
+    };
+    !late && last.is_none_or(|last| now.since(last) >= pause)
 }
 
-fn check(export: &Realm, lines: &mut Lines, sample: &Sample, again: bool) -> Next {
-    let next = ask(export, lines, sample, |heard| {
-        export.cached.checked(export.pool.time(Instant::now()), sample, heard, again)
-    });
+fn check((export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, again: bool) -> Next {
+    let next =
+        ask(export, lines, sample, |heard| area.cached.checked(export.pool.time(Instant::now()), sample, heard, again));
     if next == Next::Demote {
         let what = sample.name.as_ref().map_or_else(String::new, |name| format!(", name {}", name.escape_ascii()));
         let why = format!("somebody writes past MIDAS: handle {}{what} is not what it was", hex(&sample.handle));
         if export.demote(&why) {
-            let path = export.rules().path.clone();
+            let path = &area.path;
             let help = "nothing is cached until `midas set EXPORT mode=...`";
-            log::error("export demoted to strict", &[("export", &path), ("why", &why), ("help", &help)]);
+            log::error("export demoted to strict", &[("export", path), ("why", &why), ("help", &help)]);
         }
     }
     next
@@ -102,10 +108,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// How often it is looked for hits to check, and how many are checked then.
-const LOOK: Duration = Duration::from_millis(100);
-const TTL_AT_ONCE: usize = 20;
-/// Any odd number.
-const STRIDE: usize = 7919;
+/// How long it waits for a hit before it looks for other things to do.
+const LOOK: Duration = Duration::from_millis(50);
+/// Checks of an export begin no sooner after each other.
+const TTL_PAUSE: Span = Span::from_millis(5);
+const GUARD_PAUSE: Span = Span::from_millis(100);
+/// In `ttl` a hit that has waited for longer is not checked.
+const LATE: Span = Span::from_millis(10);
+/// Hits that wait to be checked; further ones are not.
+const WAITING_MOST: usize = 64;
 /// Second looks that wait.
 const AGAIN_MOST: usize = 256;

@@ -1,5 +1,6 @@
 //! The daemon as a whole: listeners, event loops, keepers.
 
+use crate::accord::{Joining, Leases, Standing};
 use crate::admin::Admin;
 use crate::cached::Told;
 use crate::clerk;
@@ -17,7 +18,8 @@ use crate::regulate;
 use crate::reload;
 use crate::sampling;
 use crate::state::State;
-use midas_core::cache::{CleanStart, Rules, Settings};
+use midas_core::cache::{CleanStart, Mode, Rules, Settings};
+use midas_core::key::Key;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -46,39 +48,73 @@ pub struct Proxy {
 impl Proxy {
     /// Starts; it listens when this returns. The servers may come later: calls wait for them.
     pub fn start(config: &Config) -> io::Result<Self> {
-        let life = Life::begin(&config.state().file);
-        Self::launch(config, State::load(&config.state().file), Some(config.admin()), life, Rules::ALL)
+        let (mut life, start) = Life::begin(&config.state().file)?;
+        let (state, common) = (State::load(&config.state().file), (Rules::ALL, config.cluster()));
+        match Self::launch(config, state, Some(config.admin()), start, common) {
+            Ok(mut proxy) => {
+                proxy.life = life;
+                Ok(proxy)
+            }
+            Err(error) => {
+                // No call was sent: the next start is as clean as this one.
+                if start == CleanStart::Yes {
+                    life.end();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
     pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), Rules::ALL)
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, None))
+    }
+
+    /// The same, as a member of a cluster.
+    pub fn start_member(config: &Config) -> io::Result<Self> {
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, config.cluster()))
     }
 
     /// For tests only: one whose cache breaks a rule, to see that stale answers are found.
     #[doc(hidden)]
     pub fn start_broken(config: &Config, rules: Rules) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, Life::alone(), rules)
+        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (rules, None))
     }
 
     fn launch(
         config: &Config,
         state: State,
         admin: Option<&config::Admin>,
-        (life, start): (Life, CleanStart),
-        rules: Rules,
+        start: CleanStart,
+        (rules, cluster): (Rules, Option<&config::Cluster>),
     ) -> io::Result<Self> {
         let listeners = Listeners::bind(config)?;
         let (nfs, mount) = (addresses(&listeners.nfs)?, addresses(&listeners.mount)?);
         let portmap = addresses(&listeners.portmap)?;
         let mappings = mappings(&nfs, if mount.is_empty() { &nfs } else { &mount }, &portmap);
-        let (pools, exports) = realms(config, &state, (start, rules));
-        let shared =
-            Arc::new(Shared::new(pools, exports, Mountd::new(mappings), config.limits(), config.threads().max(1)));
+        let clock = Clock::new();
+        let member = cluster.map(|cluster| Joining::new(clock, config, cluster, start)).transpose()?;
+        let accord = member.as_ref().map(|member| Arc::clone(&member.accord));
+        // What a former life may have left is the cluster's to know.
+        let start = if accord.is_some() { CleanStart::Yes } else { start };
+        let leases = accord.as_ref().map(|accord| Arc::clone(&accord.leases));
+        let (pools, exports) = realms(clock, config, &state, &(start, rules, leases));
+        let shared = Arc::new(Shared::new(
+            pools,
+            exports,
+            Mountd::new(mappings),
+            config.limits(),
+            config.threads().max(1),
+            accord,
+        ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
-        let config = config.clone();
-        let mut proxy = Self { shared, mailboxes: Vec::new(), threads: Vec::new(), nfs, mount, admin, config, life };
+        let (config, life) = (config.clone(), Life::alone());
+        let (mailboxes, threads) = (Vec::new(), Vec::new());
+        let mut proxy = Self { shared, mailboxes, threads, nfs, mount, admin, config, life };
         proxy.start_loops(proxy.config.threads())?;
+        if let Some(member) = member {
+            member.join(&proxy.shared, &proxy.mailboxes);
+        }
         proxy.threads.extend(keeper::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
@@ -86,6 +122,16 @@ impl Proxy {
         proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
+    }
+
+    /// Whether answers may come from the cache as far as other proxies are concerned.
+    pub fn leased(&self) -> bool {
+        self.shared.accord().is_none_or(|accord| accord.leases.live())
+    }
+
+    /// How things stand between this proxy and the others; none without any.
+    pub fn among_peers(&self) -> Option<Standing> {
+        self.shared.accord().map(|accord| accord.standing())
     }
 
     /// Where NFS is answered.
@@ -117,9 +163,18 @@ impl Proxy {
         true
     }
 
+    /// Exports that no server was found for yet, by their paths.
+    pub fn unserved(&self) -> Vec<String> {
+        let without = self.shared.exports.iter().filter(|export| export.agreed().is_none());
+        without.map(|export| export.rules().path.clone()).collect()
+    }
+
     /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.
     pub fn reload(&mut self, new: &Config) -> Vec<Change> {
         let changes = reload::reload(&self.shared, &mut self.config, new);
+        if let Some(peers) = self.shared.peers() {
+            peers.reloaded(&self.config);
+        }
         reload::tell(&changes);
         changes
     }
@@ -132,6 +187,9 @@ impl Proxy {
         let start = Instant::now();
         while self.clients() > 0 && start.elapsed() < limit {
             thread::sleep(READY_LOOK);
+        }
+        if let Some(peers) = self.shared.peers() {
+            log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);
         }
         let left = self.clients();
         let level = if left == 0 { Level::Info } else { Level::Warn };
@@ -147,8 +205,10 @@ impl Proxy {
     /// Whether no call of this daemon can run at a server any more.
     fn quiet(&self) -> bool {
         let idle = |pool: &Arc<Pool>| pool.servers.ids().all(|server| pool.servers.in_flight(server) == 0);
-        let known = |export: &Realm| export.cached.settled(export.pool.time(Instant::now()));
-        self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
+        let clusters = self.shared.accord().is_some();
+        let known = |export: &Realm| clusters || export.areas.settled(export.pool.time(Instant::now()));
+        let told = self.shared.accord().is_none_or(|accord| accord.quiet());
+        told && self.shared.pools.iter().all(idle) && self.shared.exports.iter().all(known)
     }
 
     fn clients(&self) -> usize {
@@ -228,36 +288,53 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+
         if self.quiet() {
             self.life.end();
         }
     }
 }
 
+/// What every cache of this daemon shares: how it starts, its rules, its leases.
+type Common = (CleanStart, Rules, Option<Arc<Leases>>);
+
 /// The pools, and the exports that they serve.
-fn realms(config: &Config, state: &State, (start, rules): (CleanStart, Rules)) -> (Vec<Arc<Pool>>, Vec<Realm>) {
-    let (clock, mut first_link) = (Clock::new(), 0);
+fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec<Arc<Pool>>, Vec<Realm>) {
+    let (start, rules, leases) = common;
+    let mut first_link = 0;
     let mut pools = Vec::new();
     for pool in config.pools() {
         let pool = Arc::new(Pool::new(clock, pool.clone(), first_link));
         first_link += pool.links();
         pools.push(pool);
     }
+    let mut first_area = 0;
     let export = |(number, export): (usize, &Export)| {
-        let told = Told { rules, ..told(config, export, start) };
-        Realm::new(number, export.clone(), Arc::clone(&pools[export.pool]), state.targets(&export.path), &told)
+        let told = |(path, mode, caching): (&String, Mode, &Caching)| {
+            let told = told(config, (mode, caching), !export.subtrees.is_empty(), *start);
+            let name = Key::of(export.path.as_bytes()).0 as u32;
+            (path.clone(), Told { rules: *rules, leases: leases.clone(), name, ..told })
+        };
+        let own = (&export.path, export.mode, &export.caching);
+        let subtrees = export.subtrees.iter().map(|subtree| (&subtree.path, subtree.mode, &subtree.caching));
+        let told: Vec<_> = std::iter::once(own).chain(subtrees).map(told).collect();
+        let pool = Arc::clone(&pools[export.pool]);
+        let first = first_area;
+        first_area += told.len();
+        Realm::new((number, first), export.clone(), pool, state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)
 }
 
-/// What an export's cache is told.
-fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
+/// What the cache of a part of an export is told; `several` if it is one of several.
+fn told(config: &Config, (mode, caching): (Mode, &Caching), several: bool, start: CleanStart) -> Told {
     let Caching { writers, lease_age_max, server_hold_max, immutable_age_max, stale_target, ttl_max, absent_max } =
-        export.caching;
+        *caching;
+    let areas = config.exports().iter().map(|export| 1 + export.subtrees.len()).sum::<usize>();
     let settings = Settings {
-        mode: export.mode,
-        bytes_max: config.cache().memory / config.exports().len().max(1),
+        mode,
+        bytes_max: config.cache().memory / areas.max(1),
         lease_age_max,
         server_hold_max,
         immutable_age_max,
@@ -265,7 +342,8 @@ fn told(config: &Config, export: &Export, start: CleanStart) -> Told {
         ttl_max,
         ..Settings::default()
     };
-    Told { settings, absent_max, midas_only: writers == Writers::MidasOnly, start, rules: Rules::ALL }
+    let watches = several || writers == Writers::MidasOnly;
+    Told { settings, absent_max, watches, start, rules: Rules::ALL, leases: None, name: 0 }
 }
 
 /// A loop that dies takes its clients with it: they reconnect to a daemon that starts anew, not to one that never answers.
@@ -377,5 +455,6 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
 
 /// Beyond every listener's.
 const DATAGRAM: Token = Token(usize::MAX - 1);
+
 const READY_LOOK: Duration = Duration::from_millis(10);
 const ACCEPT_LOOK: Duration = Duration::from_millis(100);

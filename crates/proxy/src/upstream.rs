@@ -39,6 +39,12 @@ pub(crate) struct Held {
     pub(crate) unfound: Vec<Unfound>,
     /// When that was last tried.
     pub(crate) asked_at: Option<Time>,
+    /// When another proxy last refused it.
+    pub(crate) refused_at: Option<Time>,
+    /// Whether it was found out that it was not executed.
+    pub(crate) verified: bool,
+    /// Whether it waited long enough for other proxies.
+    pub(crate) impatient: bool,
 }
 
 /// A call that looks for its server.
@@ -78,10 +84,17 @@ pub(crate) fn begin(
         claim,
         unfound,
         asked_at: None,
+        refused_at: None,
+        verified: false,
+        impatient: false,
     };
     let mut claim = match claim {
         Some(reads) => Some(reads),
         None => match errand.prepare(now, shared, record) {
+            // Other proxies must be told first.
+            Prepared::Ready(Some(claim)) if shared.accord().is_some() => {
+                return Some(Box::new(held(Some(claim), Vec::new(), None)));
+            }
             Prepared::Ready(claim) => claim,
             Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None))),
             Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None))),
@@ -91,14 +104,15 @@ pub(crate) fn begin(
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
     }
+    let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
     Some(Box::new(held(claim, Vec::new(), bound)))
 }
 
 impl Errand {
     /// Marks what it changes.
     pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
-        let Forward { realm, meaning, .. } = self.forward;
-        claim::prepare(now, shared, realm, meaning.op, record)
+        let Forward { realm, meaning, procedure, .. } = self.forward;
+        claim::prepare((now, self.since), shared, realm, (meaning.op, procedure), record)
     }
 
     /// Routes a call and puts it on its link; the error says what it must wait for.
@@ -123,9 +137,13 @@ impl Errand {
             export.take_back(now, sent);
             return Err(Wait { bound: None, why: None });
         };
+        if let Some(Claim::Reads(fetching)) = claim {
+            export.areas.of_read(fetching).leaves(fetching);
+        }
         let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
+            shared.accord().map_or(now, |accord| accord.now()),
             Flight {
                 waits,
                 owner,
@@ -135,6 +153,7 @@ impl Errand {
                 sent_at: now,
                 left: false,
                 resent: false,
+                overdue: false,
                 asked: false,
                 tries,
                 claim: claim.take(),
@@ -322,7 +341,7 @@ impl Loop {
     }
 
     /// Asks another server whether a call was executed.
-    fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
+    pub(crate) fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
         // It may have been about to leave again: it is perhaps answered instead.
         call.claim = self.let_go(now, call.claim.take(), Ended::Done);
         call.unfound.clear();
@@ -376,7 +395,7 @@ impl Loop {
                 self.let_go(now, claim, Ended::Unknown);
                 self.relay().results(waits, &results);
             }
-            Verdict::Send => self.links[index].send(xid, &mut self.buffers),
+            Verdict::Send => self.links[index].send(now, xid, &mut self.buffers),
             Verdict::Unknown => self.links[index].doubts.push(xid),
         }
     }
@@ -394,6 +413,7 @@ impl Loop {
             }
             Verdict::Send => {
                 self.resolved(&mut call);
+                call.verified = true;
                 self.held.push_back(call);
                 self.send_held(now);
             }
@@ -421,7 +441,18 @@ impl Loop {
         let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
-        Held { errand, record, bound: None, doubtful, claim, unfound: Vec::new(), asked_at: None }
+        Held {
+            errand,
+            record,
+            bound: None,
+            doubtful,
+            claim,
+            unfound: Vec::new(),
+            asked_at: None,
+            refused_at: None,
+            verified: false,
+            impatient: false,
+        }
     }
 
     /// Tries every call that is held once.

@@ -32,6 +32,8 @@ pub enum Ended {
     Done,
     /// The connection broke: it may run later, or not at all (R8).
     Unknown,
+    /// The server replied, but something else may change the same until then.
+    Until(Time),
 }
 
 /// What stands in a fill's way.

@@ -36,7 +36,7 @@ pub use params::{Impossible, Params, Settings};
 #[doc(hidden)]
 pub use rules::broken;
 pub use rules::{Rule, Rules};
-pub use sample::{Staleness, Verdict};
+pub use sample::{Course, Lessons, Staleness, Verdict};
 pub use stats::Stats;
 pub use ttl::{Estimator, TtlStep};
 
@@ -191,20 +191,22 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let room = self.store.full().then_some(self.store.len());
         let slot = self.store.read(hash, key);
         self.bypass.note(hash, slot.is_some(), room);
-        let past = !self.rules.has(Rule::Horizon);
-        let slot = slot?;
-        let (value, seen) = (slot.value.as_ref()?, slot.history.seen);
-        // Cuts happen in ttl mode alone.
-        let horizon = self.sampler.reach(slot.class, seen, slot.horizon.until());
-        if now >= horizon && !past {
-            return None;
-        }
+        let slot = &*slot?;
+        let hit = served(now, self.params.mode, self.rules, &self.sampler, slot)?;
         self.sampled = match self.params.mode {
             Mode::Strict => false,
             Mode::Lease | Mode::Immutable => self.guard.hit(),
             Mode::Ttl => self.sampler.hit(slot.class),
         };
-        Some(Hit { value, age: now.since(seen), horizon })
+        Some(hit)
+    }
+
+    /// The same for what only helps to answer. It is not what was asked for: it is never checked, and says nothing of whether what is
+    /// asked for fits.
+    pub fn glance(&mut self, now: Time, key: &K) -> Option<&V> {
+        let mode = self.params.mode;
+        let slot = self.store.read(Fixed::of(key), key).filter(|_| mode.answers())?;
+        served(now, mode, self.rules, &self.sampler, slot).map(|hit| hit.value)
     }
 
     /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
@@ -251,6 +253,16 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
                 Next::Nothing
             }
         }
+    }
+
+    /// Hits of a class until now, in ttl mode.
+    pub fn hits(&self, class: Class) -> u64 {
+        self.sampler.hits(class)
+    }
+
+    /// One of several parts: what all of them have learned of a class stands for what it learned itself.
+    pub fn follow(&mut self, class: Class, course: Course) {
+        self.sampler.follow(class, course);
     }
 
     /// What the second look showed that [`Next::LookAgain`] asked for.
@@ -316,6 +328,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let hold = match ended {
             Ended::Unknown if self.rules.has(Rule::UnknownHold) => self.params.server_hold_max,
             Ended::Unknown | Ended::Done => Span::ZERO,
+            Ended::Until(until) => until.since(now),
         };
         if self.rules.has(Rule::EndBump) {
             self.changes.note(&mark.key, self.clock.tick());
@@ -354,7 +367,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         let steps = self.classes.tick(&self.params);
         self.marks.sweep(now - self.params.server_hold_max);
         let elapsed = now.since(core::mem::replace(&mut self.ticked, now));
-        self.sampler.tick(elapsed);
+        self.sampler.tick(now);
         self.guard.tick(elapsed);
         match self.params.mode {
             Mode::Ttl => steps,
@@ -538,6 +551,24 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
             self.classes.invalidated(now, class);
         }
     }
+}
+
+/// A slot's value, if it may still be served.
+fn served<'s, K, V>(
+    now: Time,
+    mode: Mode,
+    rules: Rules,
+    sampler: &Sampler,
+    slot: &'s store::Slot<K, V>,
+) -> Option<Hit<'s, V>> {
+    let (value, seen, until) = (slot.value.as_ref()?, slot.history.seen, slot.horizon.until());
+    let horizon = match mode {
+        // What was kept before a cut is cut as well.
+        Mode::Ttl => sampler.reach(slot.class, seen, until),
+        Mode::Strict | Mode::Lease | Mode::Immutable => until,
+    };
+    let live = now < horizon || !rules.has(Rule::Horizon);
+    live.then(|| Hit { value, age: now.since(seen), horizon })
 }
 
 /// For drivers whose every call is about one entry.

@@ -38,78 +38,143 @@ pub struct Staleness {
     pub high: f64,
 }
 
-/// All classes' samples and factors.
+/// What the checked hits of a cache teach, class by class. The parts of a cache that is split learn together: each alone would take as
+/// long as all of them do.
+#[derive(Debug)]
+pub struct Lessons {
+    target: f64,
+    ticked: Time,
+    classes: [Lesson; CLASSES_MAX],
+}
+
+/// What follows from them for the hits of a class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Course {
+    /// One hit in about so many is checked, of whichever part.
+    every: f64,
+    /// By how much every life is scaled.
+    factor: f64,
+    /// Entries from before are cut as well.
+    cut_at: Time,
+}
+
+impl Lessons {
+    /// Nothing is known yet.
+    pub fn new(stale_target: f64) -> Self {
+        Self { target: stale_target, ticked: Time::ZERO, classes: [Lesson::new(stale_target); CLASSES_MAX] }
+    }
+
+    /// What the check of a hit showed.
+    pub fn verdict(&mut self, now: Time, class: Class, verdict: Verdict) {
+        let (lesson, target) = (&mut self.classes[class.index()], self.target);
+        lesson.credit -= 1.0;
+        match verdict {
+            Verdict::Same => lesson.learn(now, 0.0, target),
+            Verdict::Different => lesson.learn(now, 1.0, target),
+            Verdict::Unsure => {}
+        }
+        lesson.pace(target);
+    }
+
+    /// Ends an interval of the slow loop; `hits` are all until now, of all parts.
+    pub fn tick(&mut self, now: Time, hits: impl Fn(Class) -> u64) {
+        let room = PER_SECOND * now.since(core::mem::replace(&mut self.ticked, now)).as_secs_f64();
+        for (lesson, class) in self.classes.iter_mut().zip(0..) {
+            lesson.tick(hits(Class(class)), room, self.target);
+        }
+    }
+
+    /// What follows for a class.
+    pub fn course(&self, class: Class) -> Course {
+        self.classes[class.index()].course
+    }
+
+    /// The stale share of a class's hits, as the checked ones show it.
+    pub fn staleness(&self, class: Class) -> Staleness {
+        let Lesson { course, samples, stale, shown, .. } = &self.classes[class.index()];
+        let (low, high) = (shown.low(Z_95), shown.high(Z_95));
+        Staleness { factor: course.factor, samples: *samples, stale: *stale, share: shown.share(), low, high }
+    }
+}
+
+/// The hits of one part: which are checked, and how far their entries reach.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    target: f64,
-    classes: [Loop; CLASSES_MAX],
+    lessons: Lessons,
+    paces: [Pace; CLASSES_MAX],
 }
 
 impl Sampler {
     pub(super) fn new(target: f64) -> Self {
-        let credit = CREDIT_SAMPLES / target;
-        Self { target, classes: array::from_fn(|class| Loop::new(Pace::new(class as u64, QUICK, credit))) }
+        let pace = |class: usize| Pace::new(class as u64, QUICK, f64::INFINITY);
+        Self { lessons: Lessons::new(target), paces: array::from_fn(pace) }
     }
 
     /// A hit of the class: whether it is to be checked.
     pub(super) fn hit(&mut self, class: Class) -> bool {
-        self.classes[class.index()].hit()
+        let every = self.lessons.course(class).every;
+        self.paces[class.index()].hit(every)
     }
 
-    /// What the check of a hit showed.
+    /// All hits of the class.
+    pub(super) fn hits(&self, class: Class) -> u64 {
+        self.paces[class.index()].hits()
+    }
+
     pub(super) fn verdict(&mut self, now: Time, class: Class, verdict: Verdict) {
-        let class = &mut self.classes[class.index()];
-        match verdict {
-            Verdict::Same => class.learn(now, 0.0, self.target),
-            Verdict::Different => class.learn(now, 1.0, self.target),
-            Verdict::Unsure => {}
-        }
+        self.lessons.verdict(now, class, verdict);
+    }
+
+    /// What all parts together have learned.
+    pub(super) fn follow(&mut self, class: Class, course: Course) {
+        self.lessons.classes[class.index()].course = course;
     }
 
     /// The part of its life that an entry of the class may use.
     pub(super) fn factor(&self, class: Class) -> f64 {
-        self.classes[class.index()].factor
+        self.lessons.course(class).factor
     }
 
     /// Until when an entry may be served: one from before the last cut is cut as well.
     pub(super) fn reach(&self, class: Class, seen: Time, until: Time) -> Time {
-        let class = &self.classes[class.index()];
-        if seen >= class.cut_at { until } else { seen + until.since(seen).scale(class.factor) }
+        let Course { factor, cut_at, .. } = self.lessons.course(class);
+        if seen >= cut_at { until } else { seen + until.since(seen).scale(factor) }
     }
 
-    pub(super) fn tick(&mut self, elapsed: Span) {
-        self.classes.iter_mut().for_each(|class| class.tick(elapsed));
+    pub(super) fn tick(&mut self, now: Time) {
+        let Self { lessons, paces } = self;
+        lessons.tick(now, |class| paces[class.index()].hits());
     }
 
     pub(super) fn staleness(&self, class: Class) -> Staleness {
-        let Loop { factor, samples, stale, shown, .. } = &self.classes[class.index()];
-        let (low, high) = (shown.low(Z_95), shown.high(Z_95));
-        Staleness { factor: *factor, samples: *samples, stale: *stale, share: shown.share(), low, high }
+        self.lessons.staleness(class)
     }
 }
 
 /// One class. `recent` is what was seen since the factor moved, `shown` what was seen lately.
-#[derive(Debug)]
-struct Loop {
-    pace: Pace,
-    every: f64,
-    factor: f64,
-    cut_at: Time,
+///
+/// Invariant: of n hits at most n / [`BUDGET`] + [`CREDIT_SAMPLES`] / p* and those under way are checked; from the second tick on, of
+/// those that come evenly, [`PER_SECOND`].
+#[derive(Clone, Copy, Debug)]
+struct Lesson {
+    course: Course,
     recent: Evidence,
     shown: Evidence,
     samples: u64,
     stale: u64,
+    credit: f64,
+    every_min: f64,
+    /// Hits until the last tick, and ticks since the last one with any.
+    hits: u64,
     idle: u32,
 }
 
-impl Loop {
-    fn new(pace: Pace) -> Self {
+impl Lesson {
+    fn new(target: f64) -> Self {
         let (recent, shown) = (Evidence::NONE, Evidence::NONE);
-        Self { pace, every: QUICK, factor: 1.0, cut_at: Time::ZERO, recent, shown, samples: 0, stale: 0, idle: 0 }
-    }
-
-    fn hit(&mut self) -> bool {
-        self.pace.hit(self.every)
+        let course = Course { every: QUICK, factor: 1.0, cut_at: Time::ZERO };
+        let credit = CREDIT_SAMPLES / target;
+        Self { course, recent, shown, samples: 0, stale: 0, credit, every_min: 0.0, hits: 0, idle: 0 }
     }
 
     fn learn(&mut self, now: Time, stale: f64, target: f64) {
@@ -119,15 +184,14 @@ impl Loop {
         self.recent.add(stale);
         self.shown = self.shown.within(full);
         self.shown.add(stale);
-        let to = self.factor * self.step(target, full);
-        match to.clamp(FACTOR_MIN, 1.0) {
-            to if to < self.factor => {
-                (self.factor, self.cut_at, self.recent) = (to, now, Evidence::NONE);
+        let from = self.course.factor;
+        match (from * self.step(target, full)).clamp(FACTOR_MIN, 1.0) {
+            to if to < from => {
+                (self.course.factor, self.course.cut_at, self.recent) = (to, now, Evidence::NONE);
             }
-            to if to > self.factor => (self.factor, self.recent) = (to, Evidence::NONE),
+            to if to > from => (self.course.factor, self.recent) = (to, Evidence::NONE),
             _unmoved => self.recent = self.recent.within(full),
         }
-        self.every = if self.recent.high(Z_95) > target { QUICK } else { USUAL };
     }
 
     /// By how much the factor is to move. The share is about proportional to it, so a share that is surely too high is met at once.
@@ -143,13 +207,22 @@ impl Loop {
         }
     }
 
+    /// How many hits are checked from now on: more while it is open whether the share is below p*, as far as the budget goes.
+    fn pace(&mut self, target: f64) {
+        let open = self.recent.high(Z_95) > target && self.credit >= 1.0;
+        self.course.every = if open { QUICK } else { USUAL }.max(self.every_min);
+    }
+
     /// A class without hits learns nothing; if it was cut so low that it has none, it must find out by trying.
-    fn tick(&mut self, elapsed: Span) {
-        let hits = self.pace.tick(elapsed);
-        self.idle = if hits == 0 && self.factor < 1.0 { self.idle + 1 } else { 0 };
+    fn tick(&mut self, hits: u64, room: f64, target: f64) {
+        let new = hits.saturating_sub(core::mem::replace(&mut self.hits, hits));
+        self.credit = (self.credit + new as f64 / BUDGET).min(CREDIT_SAMPLES / target);
+        self.every_min = if room > 0.0 { new as f64 / room } else { 0.0 };
+        self.idle = if new == 0 && self.course.factor < 1.0 { self.idle + 1 } else { 0 };
         if self.idle >= IDLE_TICKS {
-            (self.idle, self.factor) = (0, (self.factor * RISE).min(1.0));
+            (self.idle, self.course.factor) = (0, (self.course.factor * RISE).min(1.0));
         }
+        self.pace(target);
     }
 }
 
@@ -232,13 +305,16 @@ impl Pace {
         true
     }
 
-    /// Ends an interval; its hits.
-    pub(super) fn tick(&mut self, elapsed: Span) -> u64 {
-        let hits = self.hits.saturating_sub(u64::from(self.skip));
+    /// Hits until now, or since the last tick if there are any.
+    fn hits(&self) -> u64 {
+        self.hits.saturating_sub(u64::from(self.skip))
+    }
+
+    /// Ends an interval.
+    pub(super) fn tick(&mut self, elapsed: Span) {
         let room = PER_SECOND * elapsed.as_secs_f64();
-        self.every_min = if room > 0.0 { hits as f64 / room } else { 0.0 };
+        self.every_min = if room > 0.0 { self.hits() as f64 / room } else { 0.0 };
         self.hits = u64::from(self.skip);
-        hits
     }
 }
 
@@ -353,18 +429,35 @@ mod tests {
     }
 
     #[test]
+    fn a_part_follows_what_all_parts_have_learned() {
+        let (mut lessons, mut part) = (Lessons::new(1e-2), Sampler::new(1e-2));
+        (0..3).for_each(|_| lessons.verdict(at(50), CLASS, Verdict::Different));
+        part.follow(CLASS, lessons.course(CLASS));
+        assert!(part.factor(CLASS) < 1.0 && part.reach(CLASS, at(10), at(110)) < at(110));
+        // Two parts with a million hits each in five seconds are checked as one with two millions.
+        let hits = |_| 2_000_000;
+        lessons.tick(at(50), |_| 0);
+        lessons.tick(at(55), hits);
+        part.follow(CLASS, lessons.course(CLASS));
+        let checked = (0..1_000_000).filter(|_| part.hit(CLASS)).count();
+        assert!((400..600).contains(&checked), "{checked}");
+    }
+
+    #[test]
     fn a_busy_class_is_checked_so_often_a_second_and_a_silent_one_is_tried_again() {
         let mut sampler = Sampler::new(1e-2);
         let second = |sampler: &mut Sampler| (0..500_000).filter(|_| sampler.hit(CLASS)).count();
         second(&mut sampler);
-        sampler.tick(Span::from_secs(1));
+        sampler.tick(at(1));
+        second(&mut sampler);
+        sampler.tick(at(2));
         let checked = second(&mut sampler);
         assert!((100..300).contains(&checked), "{checked}");
         for _ in 0..50 {
             sampler.verdict(at(1), CLASS, Verdict::Different);
         }
         let cut = sampler.factor(CLASS);
-        (0..=20 * IDLE_TICKS).for_each(|_| sampler.tick(Span::from_secs(30)));
+        (1..=20 * IDLE_TICKS).for_each(|tick| sampler.tick(at(30 * u64::from(tick))));
         assert!(cut < 0.1 && sampler.factor(CLASS) > 4.0 * cut);
         assert!(sampler.factor(CLASS) <= 1.0);
     }

@@ -165,6 +165,9 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
 
     /// Another bound on the keys. What is beyond it goes a few at a time, so that no call pays for all.
     pub(super) fn keep_within(&mut self, limit: usize) {
+        if self.limit == limit && self.len() <= limit {
+            return;
+        }
         self.limit = limit;
         let step = self.len().saturating_sub(limit).min(SHRINK_STEP);
         let target = self.len() - step;

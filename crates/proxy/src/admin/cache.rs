@@ -4,7 +4,7 @@ use super::change::export;
 use super::explain::{names, walk};
 use super::routes::Refusal;
 use crate::api::{Amount, Caching, Held, Holding, Holdings, Invalidate, Reads};
-use crate::cached::{self, Kind};
+use crate::cached::{self, Area, Kind};
 use crate::config::Level;
 use crate::counters::{self, Fate, PROCEDURES};
 use crate::event::Shared;
@@ -17,13 +17,13 @@ use midas_nfs::nfs3::{DirOp, FileHandle, Procedure};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What an export's cache did and holds, without a walk over it.
-pub(super) fn caching(shared: &Shared, export: &Realm) -> Caching {
-    let total = total(&export.cached.stats());
-    let (checked, different) = export.cached.comparisons();
-    let by_procedure = counters::reads(&shared.tallies, export.number);
+/// What the cache of a part of an export did and holds, without a walk over it.
+pub(super) fn caching(shared: &Shared, export: &Realm, area: &Area) -> Caching {
+    let total = total(&area.cached.stats());
+    let (checked, different) = area.cached.comparisons();
+    let by_procedure = counters::reads(&shared.tallies, area.number);
     Caching {
-        mode: export.cached.mode().name().to_owned(),
+        mode: area.cached.mode().name().to_owned(),
         demoted: export.modes().demoted,
         reads: reads(&std::array::from_fn(|fate| by_procedure.iter().map(|counts| counts[fate]).sum())),
         entries: total.entries as u64,
@@ -58,13 +58,19 @@ pub(super) fn held(shared: &Shared, asked: &Held) -> Result<Holdings, Refusal> {
         Some(path) => vec![export(shared, path)?],
         None => shared.exports.iter().collect(),
     };
-    Ok(Holdings { exports: exports.into_iter().map(|export| holding(shared, export)).collect() })
+    let areas = exports.into_iter().flat_map(|export| export.areas.iter().map(move |area| (export, area)));
+    Ok(Holdings { exports: areas.map(|(export, area)| holding(shared, export, area)).collect() })
 }
 
-fn holding(shared: &Shared, export: &Realm) -> Holding {
-    let path = export.rules().path.clone();
-    let root = export.agreed().as_ref().as_ref().map(|agreed| agreed.root.clone());
-    let held = export.cached.held(root.as_deref());
+fn holding(shared: &Shared, export: &Realm, area: &Area) -> Holding {
+    let path = area.path.clone();
+    // A subtree's entries lie below its own directory, which only a server can name.
+    let subtree = area.number != export.areas.own().number;
+    let root = match subtree {
+        false => export.agreed().as_ref().as_ref().map(|agreed| agreed.root.clone()),
+        true => names(shared, &path).and_then(|(export, names)| walk(export, &names)).ok(),
+    };
+    let held = area.cached.held(root.as_deref());
     let kinds = Kind::ALL.iter().zip(held.kinds).map(|(kind, it)| amount(kind.name().to_owned(), it)).collect();
     let below = |name: &[u8]| match name {
         [] => path.clone(),
@@ -76,7 +82,15 @@ fn holding(shared: &Shared, export: &Realm) -> Holding {
         elsewhere.entries += smaller.entries;
         elsewhere.bytes += smaller.bytes;
     }
-    Holding { cache: caching(shared, export), kinds, subtrees, elsewhere, reads: by_procedure(shared, export), path }
+    Holding {
+        subtree,
+        cache: caching(shared, export, area),
+        kinds,
+        subtrees,
+        elsewhere,
+        reads: by_procedure(shared, area),
+        path,
+    }
 }
 
 fn amount(what: String, cached::Amount { entries, bytes }: cached::Amount) -> Amount {
@@ -84,8 +98,8 @@ fn amount(what: String, cached::Amount { entries, bytes }: cached::Amount) -> Am
 }
 
 /// Of the procedures that the cache was asked for.
-fn by_procedure(shared: &Shared, export: &Realm) -> BTreeMap<String, Reads> {
-    let counts = counters::reads(&shared.tallies, export.number);
+fn by_procedure(shared: &Shared, area: &Area) -> BTreeMap<String, Reads> {
+    let counts = counters::reads(&shared.tallies, area.number);
     let named = (0..PROCEDURES as u32).map_while(Procedure::from_number).zip(&counts);
     let asked = named.filter(|(_, counts)| counts.iter().any(|count| *count > 0));
     asked.map(|(procedure, counts)| (procedure.name().to_owned(), reads(counts))).collect()
@@ -96,7 +110,9 @@ pub(super) fn invalidate(shared: &Shared, told: &Invalidate) -> Result<String, R
     match (told.all, told.paths.as_slice()) {
         (true, []) => all(shared, told.export.as_deref()),
         (false, [_, ..]) if told.export.is_none() => {
-            told.paths.iter().try_for_each(|path| one(shared, path))?;
+            for (done, path) in told.paths.iter().enumerate() {
+                one(shared, path).map_err(|refusal| refusal.after(&told.paths[..done]))?;
+            }
             Ok(format!("forgotten: {}; the next calls on it ask the servers", told.paths.join(", ")))
         }
         _ => Err(Refusal::wrong("paths, or all and perhaps an export: one of the two")),
@@ -109,7 +125,7 @@ fn all(shared: &Shared, only: Option<&str>) -> Result<String, Refusal> {
         None => shared.exports.iter().collect(),
     };
     for export in &exports {
-        export.cached.flush();
+        export.areas.flush();
     }
     let paths: Vec<String> = exports.iter().map(|export| export.rules().path.clone()).collect();
     let paths = paths.join(", ");
@@ -125,10 +141,11 @@ fn one(shared: &Shared, path: &str) -> Result<(), Refusal> {
     let handle = walk(export, &names)?;
     let dir = FileHandle::new(&handle).ok_or_else(|| Refusal::wrong("a server gave no handle"))?;
     let Some(name) = last else {
-        export.cached.forget(now(), Key::of(&handle));
+        export.areas.iter().for_each(|area| area.cached.forget(now(), Key::of(&handle)));
         return Ok(());
     };
-    let led = export.cached.forget_name(now(), &DirOp { dir, name: name.as_bytes() });
+    let what = DirOp { dir, name: name.as_bytes() };
+    let led: Vec<Key> = export.areas.iter().filter_map(|area| area.cached.forget_name(now(), &what)).collect();
     names.push(name);
     let leads = match walk(export, &names) {
         Ok(object) => Some(Key::of(&object)),
@@ -136,7 +153,9 @@ fn one(shared: &Shared, path: &str) -> Result<(), Refusal> {
         Err(Refusal(StatusCode::NOT_FOUND, _)) => None,
         Err(other) => return Err(other),
     };
-    led.into_iter().chain(leads).for_each(|object| export.cached.forget(now(), object));
+    for object in led.into_iter().chain(leads) {
+        export.areas.iter().for_each(|area| area.cached.forget(now(), object));
+    }
     Ok(())
 }
 

@@ -17,15 +17,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
-    let export = export(shared, &told.export)?;
+    let (export, area) = part(shared, &told.export)?;
+    if area > 0 && told.policy.is_some() {
+        return Err(Refusal::wrong(format!("{} is a subtree: its calls are routed as its export's are", told.export)));
+    }
     let policy = told.policy.as_deref().map(parse_policy).transpose().map_err(Refusal::wrong)?;
-    let mode = told.mode.as_deref().map(|typed| mode(export, typed)).transpose()?;
+    let mode = told.mode.as_deref().map(|typed| mode(export, area, typed)).transpose()?;
     if let Some(policy) = policy {
         export.set_policy(policy);
         log::answer(Level::Info, "policy set", &[("export", &told.export), ("policy", &policy)]);
     }
     if let Some(mode) = mode {
-        export.set_mode(mode);
+        export.set_mode(area, mode);
         log::answer(Level::Info, "mode set", &[("export", &told.export), ("mode", &mode.name())]);
     }
     let policy = policy.map(|policy| format!("policy {policy}"));
@@ -40,14 +43,26 @@ pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     }
 }
 
-/// A mode that the export's writers permit.
-fn mode(export: &Realm, typed: &str) -> Result<Mode, Refusal> {
+/// A mode that the writers permit.
+fn mode(export: &Realm, area: usize, typed: &str) -> Result<Mode, Refusal> {
     let names = Mode::ALL.map(Mode::name);
     let unknown = || Refusal::wrong(format!("unknown mode '{typed}'{}", suggestion(typed, &names)));
     let mode = Mode::parse(typed).ok_or_else(unknown)?;
-    match export.rules().caching.writers.permit(mode) {
+    let rules = export.rules();
+    let subtree = area.checked_sub(1).and_then(|subtree| rules.subtrees.get(subtree));
+    let caching = subtree.map_or(&rules.caching, |subtree| &subtree.caching);
+    match caching.writers.permit(mode) {
         true => Ok(mode),
         false => Err(Refusal::wrong(format!("mode: {}", refusal(mode)))),
+    }
+}
+
+/// The export or subtree with this path: the export, and the number of the part among its parts.
+fn part<'s>(shared: &'s Shared, path: &str) -> Result<(&'s Realm, usize), Refusal> {
+    let subtree = |export: &'s Realm| Some((export, export.areas.iter().position(|area| area.path == path)?));
+    match export(shared, path) {
+        Ok(export) => Ok((export, 0)),
+        Err(unknown) => shared.exports.iter().find_map(subtree).ok_or(unknown),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::routes::Refusal;
 use crate::api::{Bound, Candidate, Explain, Explanation};
+use crate::cached::Area;
 use crate::clerk::{self, Found};
 use crate::clock::duration;
 use crate::config::nearest::suggestion;
@@ -11,8 +12,10 @@ use crate::realm::{Realm, Would};
 use crate::translate::Meaning;
 use crate::whose::Owner;
 use axum::http::StatusCode;
+use midas_core::cache::Mode;
 use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::id::ServerId;
+use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::route::feasible::{self, exclusion};
 use midas_net::{Caller, Client, ClientError};
@@ -28,16 +31,19 @@ pub(super) fn explain(shared: &Shared, asked: &Explain) -> Result<Explanation, R
         (None, Some(handle)) => of_handle(shared, handle)?,
         (Some(_), Some(_)) | (None, None) => return Err(Refusal::wrong("a path or a handle, one of them")),
     };
-    let Object { export, handle, name } = object;
+    let Object { export, area, handle, name } = object;
     let bytes = FileHandle::new(&handle).ok_or_else(|| Refusal::wrong("a handle has 1..64 bytes"))?;
     let meaning = Meaning::on(op, bytes, name.as_deref().unwrap_or_default().as_bytes());
+    let (mode, mode_because) = mode(export, area, &handle);
     let would = export.would(Instant::now(), &meaning);
-    Ok(explanation(export, op, &handle, name, &would))
+    Ok(Explanation { mode: mode.name().to_owned(), mode_because, ..explanation(export, op, &handle, name, &would) })
 }
 
 /// What is called on.
 struct Object<'s> {
     export: &'s Realm,
+    /// The part of the export that its path lies in, where that is known.
+    area: Option<&'s Area>,
     handle: Vec<u8>,
     /// In the directory that the handle is of, for a call on a name.
     name: Option<String>,
@@ -66,7 +72,7 @@ fn of_handle<'s>(shared: &'s Shared, typed: &str) -> Result<Object<'s>, Refusal>
             return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, said));
         }
     };
-    Ok(Object { export: &shared.exports[number], handle, name: None })
+    Ok(Object { export: &shared.exports[number], area: None, handle, name: None })
 }
 
 fn hex(typed: &str) -> Option<Vec<u8>> {
@@ -96,7 +102,7 @@ fn of_path<'s>(shared: &'s Shared, op: Op, path: &str) -> Result<Object<'s>, Ref
             None => return Err(Refusal::wrong(format!("{} takes a name below {path}", op.name()))),
         },
     };
-    Ok(Object { export, handle: walk(export, &names)?, name })
+    Ok(Object { export, area: Some(export.areas.at(&names)), handle: walk(export, &names)?, name })
 }
 
 /// The export that holds a path, and the names that lead there from its root.
@@ -189,6 +195,8 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         handle: show_hex(handle),
         name,
         policy,
+        mode: String::new(),
+        mode_because: String::new(),
         home: home.map(named).unwrap_or_default(),
         bound: target.bound.map(|(server, why)| Bound { server: named(server), because: bound(why).to_owned() }),
         servers: order.map(candidate).collect(),
@@ -196,6 +204,22 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         why: why.to_owned(),
         because,
     }
+}
+
+/// The mode that holds for an object, and whose it is. Calls name handles: where one lies must have been seen.
+fn mode(export: &Realm, at: Option<&Area>, handle: &[u8]) -> (Mode, String) {
+    let known = export.areas.of(export.pool.time(Instant::now()), Key::of(handle));
+    let Some(area) = at.or(known) else {
+        let why = "nobody knows in which subtree it lies: it was not looked up through MIDAS, or has several names";
+        return (Mode::Strict, why.to_owned());
+    };
+    let whose = match area.number == export.areas.own().number {
+        true => "the export's own".to_owned(),
+        false => format!("of the subtree {}", area.path),
+    };
+    let seen = known.is_some_and(|known| known.number == area.number);
+    let yet = if seen { "" } else { ", once it was looked up through MIDAS by its only name; strict until then" };
+    (area.cached.mode(), whose + yet)
 }
 
 fn waits(why: Exclusion) -> String {

@@ -3,8 +3,10 @@
 use super::cache::caching;
 use super::status::{bypassed, not_ready};
 use crate::api::Caching;
+use crate::cached::Area;
 use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Spread, Status, Totals, reads};
 use crate::event::Shared;
+use crate::realm::Realm;
 use midas_core::cache::Mode;
 use midas_core::decision::{Exclusion, Why};
 use midas_core::health::Health;
@@ -88,10 +90,11 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
 }
 
 fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
-    let of =
-        |export: &crate::realm::Realm| (export.rules().path.clone(), export.cached.mode(), caching(shared, export));
-    let caches: Vec<_> = shared.exports.iter().map(of).collect();
-    let counts: Vec<_> = shared.exports.iter().map(|export| reads(&shared.tallies, export.number)).collect();
+    let areas: Vec<_> =
+        shared.exports.iter().flat_map(|export| export.areas.iter().map(move |area| (export, area))).collect();
+    let of = |(export, area): &(&Realm, &Area)| (area.path.clone(), area.cached.mode(), caching(shared, export, area));
+    let caches: Vec<_> = areas.iter().map(of).collect();
+    let counts: Vec<_> = areas.iter().map(|(_, area)| reads(&shared.tallies, area.number)).collect();
     let fates = caches.iter().zip(&counts).flat_map(|((path, ..), reads)| {
         CACHED.into_iter().flat_map(move |procedure| {
             let labels = move |fate| [("export", path.as_str()), ("procedure", procedure.name()), ("fate", fate)];

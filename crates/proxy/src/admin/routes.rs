@@ -38,6 +38,7 @@ pub(super) fn read_only(shared: Arc<Shared>) -> Router {
 fn open() -> Router<Arc<Shared>> {
     Router::new()
         .route(api::STATUS, get(show))
+        .route(api::CLUSTER, get(cluster))
         .route("/metrics", get(scrape))
         .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
         .route("/ready", get(ready))
@@ -65,6 +66,11 @@ async fn only_get(request: Request, next: Next) -> Response {
 
 async fn show(State(shared): State<Arc<Shared>>) -> Json<Status> {
     Json(status::of(&shared))
+}
+
+async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>, Refusal> {
+    let peers = shared.peers().ok_or_else(|| Refusal::unknown("this daemon has no [cluster] in its configuration"))?;
+    Ok(Json(peers.status()))
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
@@ -149,6 +155,14 @@ impl Refusal {
     /// What was asked for is not there.
     pub(super) fn unknown(text: impl Into<String>) -> Self {
         Self(StatusCode::NOT_FOUND, text.into())
+    }
+
+    /// The same, when a part of what was asked for is done.
+    pub(super) fn after(self, done: &[String]) -> Self {
+        match done {
+            [] => self,
+            done => Self(self.0, format!("{}; done before that: {}", self.1, done.join(", "))),
+        }
     }
 }
 

@@ -39,7 +39,9 @@ impl Socket {
     }
 
     fn try_bind(path: &Path) -> io::Result<Self> {
-        if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        // A bare name lies in the current directory, which has no name.
+        let named = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
+        if let Some(directory) = path.parent().filter(named) {
             fs::DirBuilder::new().mode(DIRECTORY_MODE).create(directory)?;
         }
         make_room(path)?;
@@ -121,6 +123,15 @@ mod tests {
         assert!(UnixStream::connect(place.socket()).is_ok());
         drop(socket);
         assert!(!place.socket().exists());
+    }
+
+    #[test]
+    fn a_bare_name_is_a_file_of_the_current_directory() {
+        let name = format!("midas-socket-{}", std::process::id());
+        let socket = Socket::bind(Path::new(&name)).unwrap();
+        assert!(std::env::current_dir().unwrap().join(&name).exists());
+        drop(socket);
+        assert!(!Path::new(&name).exists());
     }
 
     #[test]

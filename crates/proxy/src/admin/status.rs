@@ -1,11 +1,13 @@
 //! How the daemon is, read from what it counts.
 
 use super::cache::caching;
-use crate::api::{Export, Pool, Server, Setting, Status};
+use crate::api::{Export, Pool, Server, Setting, Status, Subtree};
+use crate::config;
 use crate::counters::Totals;
 use crate::event::Shared;
 use crate::pool;
 use crate::realm::Realm;
+use midas_core::cache::Mode;
 use midas_core::decision::Why;
 use midas_core::id::ServerId;
 use std::sync::Arc;
@@ -46,15 +48,23 @@ fn admitted(export: &Realm) -> usize {
 }
 
 fn of_export(shared: &Shared, export: &Realm) -> Export {
-    let rules = export.rules();
+    let (rules, wanted) = (export.rules(), export.modes().wanted);
+    let setting =
+        |area: usize, file: Mode| Setting { now: wanted[area].name().to_owned(), file: file.name().to_owned() };
+    let subtree = |(number, subtree): (usize, &config::Subtree)| {
+        let area = export.areas.iter().nth(number + 1)?;
+        let (path, mode) = (subtree.path.clone(), setting(number + 1, subtree.mode));
+        Some(Subtree { path, mode, cache: caching(shared, export, area) })
+    };
     Export {
         path: rules.path.clone(),
         pool: export.pool.config.name.clone(),
         policy: Setting { now: export.policy().to_string(), file: rules.policy.to_string() },
-        mode: Setting { now: export.mode().name().to_owned(), file: rules.mode.name().to_owned() },
+        mode: setting(0, rules.mode),
         admitted: admitted(export),
         routes: Why::NAMES.iter().map(ToString::to_string).zip(export.routes()).collect(),
-        cache: caching(shared, export),
+        cache: caching(shared, export, export.areas.own()),
+        subtrees: rules.subtrees.iter().enumerate().filter_map(subtree).collect(),
     }
 }
 

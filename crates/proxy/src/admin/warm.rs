@@ -6,7 +6,7 @@
 use super::explain::{names, walk};
 use super::routes::Refusal;
 use crate::api::{Warm, Warming};
-use crate::cached::{Learned, Who};
+use crate::cached::{Area, Epoch, Learned, Who};
 use crate::clock::duration;
 use crate::event::Shared;
 use crate::log;
@@ -53,6 +53,14 @@ struct Ahead {
     depth: u32,
 }
 
+/// When a call left, and whose cache is to learn from it.
+#[derive(Clone, Copy)]
+struct Asked<'e> {
+    area: &'e Area,
+    left: Left,
+    epoch: Option<Epoch>,
+}
+
 /// Why a walk goes no further.
 enum Stop {
     /// Nobody listens.
@@ -81,21 +89,24 @@ pub(super) fn begin(shared: &Arc<Shared>, asked: &Warm) -> Result<Walk, Refusal>
 
 fn first(shared: &Shared, path: &str) -> Result<Ahead, Refusal> {
     let (export, names) = names(shared, path)?;
-    if let Some(why) = keeps_nothing(export, export.pool.time(Instant::now())) {
+    let now = || export.pool.time(Instant::now());
+    if let Some(why) = keeps_nothing(export, export.areas.at(&names), now()) {
         return Err(Refusal::wrong(why));
     }
+    let left = export.areas.epoch();
     let handle = walk(export, &names)?;
+    export.areas.learn_path(now(), left, names.iter().map(|name| name.as_bytes()), &handle);
     Ok(Ahead { export: export.number, handle, path: path.to_owned(), depth: 0 })
 }
 
 /// Why what is read now would not be kept, or not be true for long enough.
-fn keeps_nothing(export: &Realm, now: Time) -> Option<String> {
-    if export.cached.answers(now) {
+fn keeps_nothing(export: &Realm, area: &Area, now: Time) -> Option<String> {
+    if area.cached.answers(now) {
         return None;
     }
-    let (path, modes) = (export.rules().path.clone(), export.modes());
+    let (path, modes) = (&area.path, export.modes());
     Some(match modes.demoted {
-        _ if export.cached.mode().answers() => {
+        _ if area.cached.mode().answers() => {
             "nothing would be kept yet: changes that began before the mode was set may still run".to_owned()
         }
         Some(why) => format!("nothing would be kept: {path} was put back to strict: {why}"),
@@ -170,7 +181,7 @@ impl Walk {
         let (mut cookie, mut cookieverf) = (0, [0; 8]);
         loop {
             let call = Call::Readdirplus { dir, cookie, cookieverf, dircount: PAGE, maxcount: PAGE };
-            let (left, results) = self.ask(export, server, &call)?;
+            let (left, results) = self.ask(export, server, dir, &call)?;
             let page = match Reply::decode(Procedure::Readdirplus, &results).map_err(ClientError::Malformed)? {
                 Reply::Readdirplus(Ok(page)) => page,
                 failed => return Err(Fault::Call(ClientError::Status(failed.status()))),
@@ -222,11 +233,11 @@ impl Walk {
     /// A name is answered to those of whom it is known that they may look it up: the walk's user may, if this succeeds.
     fn may_search(&mut self, export: &Realm, server: ServerId, dir: FileHandle<'_>) -> Result<(), Fault> {
         let what = DirOp { dir, name: b"." };
-        let (left, results) = self.ask(export, server, &Call::Lookup { what })?;
+        let (left, results) = self.ask(export, server, dir, &Call::Lookup { what })?;
         let honest = honest(export, server, &Meaning::on(Op::Lookup, dir, b"."), Procedure::Lookup, &results);
         if let Ok(Reply::Lookup(Ok(found))) = Reply::decode(Procedure::Lookup, honest.as_deref().unwrap_or(&results)) {
             let now = export.pool.time(Instant::now());
-            self.count(export.cached.learn_found(now, left, &what, &self.who, &found));
+            self.count(left.area.cached.learn_found(now, left.left, &what, &self.who, &found));
         }
         Ok(())
     }
@@ -235,16 +246,20 @@ impl Walk {
         &mut self,
         export: &Realm,
         server: ServerId,
-        (dir, left): (FileHandle<'_>, Left),
+        (dir, left): (FileHandle<'_>, Asked<'_>),
         results: &[u8],
         page: &ReaddirplusOk<'_>,
     ) {
         let (procedure, now) = (Procedure::Readdirplus, export.pool.time(Instant::now()));
         self.alone.0.whose.learn_from(Owner::Export(export.number), procedure, results);
-        let honest = honest(export, server, &Meaning::on(Op::List, dir, b""), procedure, results);
+        let meaning = Meaning::on(Op::List, dir, b"");
+        export.areas.learn_from(now, left.epoch, &meaning, procedure, results);
+        let honest = honest(export, server, &meaning, procedure, results);
         let learned = match honest.as_deref().map(|honest| Reply::decode(procedure, honest)) {
-            None => export.cached.learn_names(now, left, dir, &self.who, page),
-            Some(Ok(Reply::Readdirplus(Ok(page)))) => export.cached.learn_names(now, left, dir, &self.who, &page),
+            None => left.area.cached.learn_names(now, left.left, dir, &self.who, page),
+            Some(Ok(Reply::Readdirplus(Ok(page)))) => {
+                left.area.cached.learn_names(now, left.left, dir, &self.who, &page)
+            }
             Some(_) => Learned::default(),
         };
         self.count(learned);
@@ -255,8 +270,15 @@ impl Walk {
         self.so_far.refused += learned.refused;
     }
 
-    /// One call's results, and when it left.
-    fn ask(&mut self, export: &Realm, server: ServerId, call: &Call<'_>) -> Result<(Left, Vec<u8>), Fault> {
+    /// One call's results, and when and for which part of the export it was asked. Where nothing would be kept it is not: the walk ends
+    /// if nothing is kept anywhere.
+    fn ask<'e>(
+        &mut self,
+        export: &'e Realm,
+        server: ServerId,
+        dir: FileHandle<'_>,
+        call: &Call<'_>,
+    ) -> Result<(Asked<'e>, Vec<u8>), Fault> {
         let address = export.pool.server(server).address;
         let line = match self.lines.iter().position(|(at, _)| *at == address) {
             Some(line) => line,
@@ -268,10 +290,14 @@ impl Walk {
             }
         };
         let now = export.pool.time(Instant::now());
-        if let Some(why) = keeps_nothing(export, now) {
-            return Err(Fault::Stop(Stop::Broken(why)));
-        }
-        let left = export.cached.left(now);
+        let (areas, kept) = (&export.areas, |area: &Area| area.cached.answers(now));
+        let Some(area) = areas.of(now, Key::of(dir.bytes())).filter(|area| kept(area)) else {
+            let why = keeps_nothing(export, areas.own(), now).filter(|_| !areas.iter().any(kept));
+            return Err(
+                why.map_or(Fault::Call(ClientError::Status(Nfsstat3::NOTSUPP)), |why| Fault::Stop(Stop::Broken(why)))
+            );
+        };
+        let left = Asked { area, left: area.cached.left(now), epoch: areas.epoch() };
         let client = &mut self.lines[line].1;
         let results = client.call(nfs3::PROGRAM, nfs3::VERSION, call.procedure() as u32, |out| call.encode(out))?;
         Ok((left, results.to_vec()))

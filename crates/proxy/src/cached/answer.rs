@@ -4,69 +4,64 @@
 //! Attributes that a reply may leave out are left out where they are not known, except after LOOKUP: clients would ask for them at once.
 
 use super::label::{Kind, Of, Who, payload};
+use super::question::Question;
 use super::{Cached, Part};
 use crate::fencing::with_entries;
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{
-    Call, DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply,
-};
+use midas_nfs::nfs3::{DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply};
 use midas_nfs::xdr::{Reader, put};
 
 /// Attributes as they lie on the wire.
 type Raw = [u8; Fattr3::SIZE];
 
 impl Cached {
-    /// Appends the results of a call, if they are known; nothing otherwise. `args` are the call's; `place` is the key of the object
-    /// or directory that it names.
+    /// Appends the results of a call, if they are known; otherwise there are none. `args` are the call's; `place` is the key of the
+    /// object or directory that it names.
+    #[inline]
     pub(super) fn results(
         &self,
         now: Time,
-        (call, args): (&Call<'_>, &[u8]),
+        (question, args): (&Question<'_>, &[u8]),
         (place, who): (Key, &Who),
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
-        match call {
-            Call::Getattr { object } => {
+        match question {
+            Question::Attributes(object) => {
                 let attributes = self.part(place).attributes(now, place, *object)?;
                 put::u32(out, Nfsstat3::OK.0);
                 out.extend_from_slice(&attributes);
                 Some(Kind::Attributes)
             }
-            Call::Lookup { what } => self.lookup(now, place, what, who, out),
-            Call::Access { object, access } => self.access(now, place, (*object, *access), who, out),
-            Call::Readlink { symlink } => self.link(now, place, *symlink, who, out),
-            Call::Readdir { dir, .. } => self.page(now, place, *dir, (args, false), who, out),
-            Call::Readdirplus { dir, .. } => self.page(now, place, *dir, (args, true), who, out),
-            Call::Fsinfo { fsroot } => self.limits(now, place, (*fsroot, FSINFO), out),
-            Call::Pathconf { object } => self.limits(now, place, (*object, PATHCONF), out),
-            Call::Null
-            | Call::Setattr { .. }
-            | Call::Read { .. }
-            | Call::Write { .. }
-            | Call::Create { .. }
-            | Call::Mkdir { .. }
-            | Call::Symlink { .. }
-            | Call::Mknod { .. }
-            | Call::Remove { .. }
-            | Call::Rmdir { .. }
-            | Call::Rename { .. }
-            | Call::Link { .. }
-            | Call::Fsstat { .. }
-            | Call::Commit { .. } => None,
+            Question::Name(what, name) => self.lookup(now, (place, *name), what, who, out),
+            Question::Access(object, mask) => self.access(now, place, (*object, *mask), who, out),
+            Question::Link(symlink) => self.link(now, place, *symlink, who, out),
+            Question::Page(dir, procedure) => self.page(now, place, *dir, (args, *procedure), who, out),
+            Question::Limits(object, procedure) => self.limits(now, place, (*object, *procedure), out),
         }
     }
 
+    /// The attributes of what a name leads to.
     fn attributes(&self, now: Time, object: FileHandle<'_>) -> Option<Raw> {
         let key = Key::of(object.bytes());
+        if !self.tells(now, key) {
+            return None;
+        }
         self.part(key).attributes(now, key, object)
     }
 
-    fn lookup(&self, now: Time, dir: Key, what: &DirOp<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
+    fn lookup(
+        &self,
+        now: Time,
+        (dir, name): (Key, Key),
+        what: &DirOp<'_>,
+        who: &Who,
+        out: &mut Vec<u8>,
+    ) -> Option<Kind> {
         let mut handle = [0; HANDLE_MOST];
         let (length, dir_attributes) = {
             let mut part = self.part(dir);
-            let length = part.leads(now, dir, what, who, &mut handle)?;
+            let length = part.leads(now, (dir, name), what, who, &mut handle)?;
             (length, part.attributes(now, dir, what.dir))
         };
         let Some(object) = FileHandle::new(&handle[..length]).filter(|_| length > 0) else {
@@ -114,12 +109,12 @@ impl Cached {
         &self,
         now: Time,
         key: Key,
-        (object, procedure): (FileHandle<'_>, u32),
+        (object, procedure): (FileHandle<'_>, Procedure),
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
         let mut part = self.part(key);
         let attributes = part.attributes(now, key, object);
-        let identity = [object.bytes(), &procedure.to_be_bytes()];
+        let identity = [object.bytes(), &(procedure as u32).to_be_bytes()];
         let limits = part.get(now, Of(key).limits(procedure).key, Kind::Limits, &identity)?;
         put::u32(out, Nfsstat3::OK.0);
         put_attributes(out, attributes.as_ref());
@@ -133,18 +128,17 @@ impl Cached {
         now: Time,
         key: Key,
         dir: FileHandle<'_>,
-        (args, plus): (&[u8], bool),
+        (args, procedure): (&[u8], Procedure),
         who: &Who,
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
         let (kept, dir_attributes) = {
             let mut part = self.part(key);
-            let identity = [args, &[u8::from(plus)], who.bytes()];
+            let identity = [args, &[procedure as u8], who.bytes()];
             let kept = part.get(now, Of(key).page(args, who).key, Kind::Page, &identity)?.to_vec();
             (kept, part.attributes(now, key, dir))
         };
         let dir_attributes = dir_attributes.and_then(|raw| decoded(&raw));
-        let procedure = if plus { Procedure::Readdirplus } else { Procedure::Readdir };
         match Reply::decode(procedure, &kept).ok()? {
             Reply::Readdir(Ok(page)) => Reply::Readdir(Ok(ReaddirOk { dir_attributes, ..page })).encode(out),
             Reply::Readdirplus(Ok(page)) => {
@@ -174,6 +168,11 @@ impl Part {
         payload(self.cache.get(now, &key)?.value, kind, identity)
     }
 
+    /// The same, of what only helps to answer.
+    pub(super) fn glance(&mut self, now: Time, key: Key, kind: Kind, identity: &[&[u8]]) -> Option<&[u8]> {
+        payload(self.cache.glance(now, &key)?, kind, identity)
+    }
+
     pub(super) fn attributes(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<Raw> {
         let raw: Raw = self.get(now, key, Kind::Attributes, &[object.bytes()])?.try_into().ok()?;
         self.sample(now, key, (Kind::Attributes, object.bytes()), None, &raw);
@@ -184,28 +183,27 @@ impl Part {
     fn leads(
         &mut self,
         now: Time,
-        dir: Key,
+        (dir, name): (Key, Key),
         what: &DirOp<'_>,
         who: &Who,
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
-        let of = Of(dir);
-        self.get(now, of.search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
-        self.target(now, dir, what, handle)
+        self.glance(now, Of(dir).search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
+        self.target(now, (dir, name), what, handle)
     }
 
     /// The same, whoever may look it up.
     pub(super) fn target(
         &mut self,
         now: Time,
-        dir: Key,
+        (dir, name): (Key, Key),
         what: &DirOp<'_>,
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
-        let of = Of(dir);
-        let since: [u8; 8] = self.get(now, of.children().key, Kind::Children, &[what.dir.bytes()])?.try_into().ok()?;
+        let children = self.glance(now, Of(dir).children().key, Kind::Children, &[what.dir.bytes()])?;
+        let since: [u8; 8] = children.try_into().ok()?;
         let identity = [what.dir.bytes(), what.name];
-        let value = self.cache.get(now, &of.name(what.name, Kind::Name).key)?.value;
+        let value = self.cache.get(now, &name)?.value;
         let known = payload(value, Kind::Name, &identity).or_else(|| payload(value, Kind::Absent, &identity))?;
         let (number, found) = known.split_first_chunk::<8>()?;
         if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {
@@ -233,6 +231,3 @@ fn put_attributes(out: &mut Vec<u8>, attributes: Option<&Raw>) {
 
 /// The longest handle.
 pub(super) const HANDLE_MOST: usize = 64;
-/// Procedures' numbers.
-pub(super) const FSINFO: u32 = 19;
-pub(super) const PATHCONF: u32 = 20;

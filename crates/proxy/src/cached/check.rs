@@ -2,11 +2,13 @@
 
 use super::label::{Kind, Of};
 use super::{Cached, Part};
-use midas_core::cache::{Left, Next, Verdict};
+use crate::pool::lock;
+use midas_core::cache::{Class, Left, Mode, Next, Verdict};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::Fattr3;
 use midas_nfs::xdr::Reader;
+use std::sync::mpsc::SyncSender;
 
 /// A hit that is to be checked.
 #[derive(Clone, Debug)]
@@ -32,6 +34,9 @@ pub(crate) enum Heard<'a> {
     Nothing,
 }
 
+/// Where an export's hits are checked.
+pub(super) struct Checks(usize, SyncSender<(usize, Sample)>);
+
 impl Part {
     /// Remembers the hit that was just told, if `core` wants it checked.
     pub(super) fn sample(
@@ -42,18 +47,21 @@ impl Part {
         name: Option<&[u8]>,
         said: &[u8],
     ) {
-        if self.cache.sampled() && self.samples.len() < SAMPLES_MOST {
+        if self.cache.sampled()
+            && let Some(Checks(export, waiting)) = &self.checks
+        {
             let (handle, name, said) = (handle.into(), name.map(Into::into), said.into());
             let left = self.cache.left(now);
-            self.samples.push(Sample { place, handle, name, said, kind, left });
+            // Where too many wait, one less is checked.
+            let _full = waiting.try_send((*export, Sample { place, handle, name, said, kind, left }));
         }
     }
 }
 
 impl Cached {
-    /// The hits that are to be checked.
-    pub(crate) fn samples(&self) -> Vec<Sample> {
-        self.parts.iter().flat_map(|part| std::mem::take(&mut crate::pool::lock(part).samples)).collect()
+    /// Hits that are to be checked go there from now on, with the number of the export.
+    pub(crate) fn check_at(&self, export: usize, waiting: &SyncSender<(usize, Sample)>) {
+        self.parts.iter().for_each(|part| lock(part).checks = Some(Checks(export, waiting.clone())));
     }
 
     /// A hit that the server did not bear out, and that was dropped for it: what changes from now on excuses a second difference.
@@ -70,14 +78,41 @@ impl Cached {
             true => sample.compare(heard),
             false => Verdict::Unsure,
         };
-        match again {
-            false => part.cache.verdict(now, key, sample.kind.class(), verdict),
-            true => part.cache.looked_again(now, key, verdict),
+        match (self.mode(), again) {
+            (Mode::Ttl, false) => {
+                if verdict == Verdict::Different {
+                    part.cache.invalidate(now, key);
+                }
+                drop(part);
+                self.learned(now, sample.kind.class(), verdict);
+                Next::Nothing
+            }
+            (Mode::Strict | Mode::Lease | Mode::Immutable, false) => {
+                part.cache.verdict(now, key, sample.kind.class(), verdict)
+            }
+            (_, true) => part.cache.looked_again(now, key, verdict),
+        }
+    }
+
+    /// What a check in ttl mode showed is told to all parts if something follows from it.
+    fn learned(&self, now: Time, class: Class, verdict: Verdict) {
+        let mut lessons = lock(&self.lessons);
+        let before = lessons.course(class);
+        lessons.verdict(now, class, verdict);
+        let moved = lessons.course(class) != before;
+        drop(lessons);
+        if moved {
+            self.teach(class);
         }
     }
 }
 
 impl Sample {
+    /// When it was told.
+    pub(crate) fn told_at(&self) -> Time {
+        self.left.at
+    }
+
     fn key(&self) -> Key {
         match &self.name {
             Some(name) => Of(self.place).name(name, Kind::Name).key,
@@ -104,6 +139,3 @@ fn alike(one: &Fattr3, other: &Fattr3) -> bool {
     let written = |it: &Fattr3| (it.ftype, it.size, it.mtime, it.ctime, it.nlink, it.mode, it.uid, it.gid);
     written(one) == written(other)
 }
-
-/// Hits of one part that wait to be checked.
-const SAMPLES_MOST: usize = 16;

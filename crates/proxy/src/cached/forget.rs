@@ -22,8 +22,9 @@ impl Cached {
         let dir = Key::of(what.dir.bytes());
         let mut handle = [0; HANDLE_MOST];
         let mut part = self.part(dir);
-        let led = part.target(now, dir, what, &mut handle);
-        part.cache.invalidate(now, Of(dir).name(what.name, Kind::Name).key);
+        let name = Of(dir).name(what.name, Kind::Name).key;
+        let led = part.target(now, (dir, name), what, &mut handle);
+        part.cache.invalidate(now, name);
         led.filter(|length| *length > 0).map(|length| Key::of(&handle[..length]))
     }
 }

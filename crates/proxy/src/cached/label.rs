@@ -3,6 +3,7 @@
 
 use midas_core::cache::{Class, Entry};
 use midas_core::key::Key;
+use midas_nfs::nfs3::Procedure;
 use midas_nfs::rpc::Credential;
 
 /// What is kept. The numbers are the core's classes and the first byte of a value.
@@ -105,7 +106,7 @@ impl Of {
         Entry { key, guard: self.0, class: Kind::Page.class() }
     }
 
-    pub(crate) const fn limits(self, procedure: u32) -> Entry<Key> {
+    pub(crate) const fn limits(self, procedure: Procedure) -> Entry<Key> {
         let key = self.0.child(LIMITS + procedure as u64);
         Entry { key, guard: self.permission(), class: Kind::Limits.class() }
     }
@@ -221,7 +222,7 @@ mod tests {
             of.access(2, &who).key,
             of.link(&who).key,
             of.page(b"", &who).key,
-            of.limits(19).key,
+            of.limits(Procedure::Fsinfo).key,
         ];
         let distinct: std::collections::HashSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());

@@ -1,9 +1,11 @@
 //! What a reply teaches (nfs3.md, D1, D8): every attribute in it, where its names lead, and that its user may see them.
 
-use super::answer::{FSINFO, HANDLE_MOST, PATHCONF};
+use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who, value};
+use super::question::Question;
 use super::{Cached, ENTRY_OVERHEAD, Part};
 use crate::clock::file_time;
+use crate::translate::Meaning;
 use midas_core::cache::{Entry, Facts, Fill, Left};
 use midas_core::key::Key;
 use midas_core::time::Time;
@@ -18,43 +20,45 @@ impl Cached {
         &self,
         now: Time,
         left: Left,
-        (call, args): (&Call<'_>, &[u8]),
+        args: &[u8],
         who: &Who,
         (procedure, results): (Procedure, &[u8]),
     ) {
-        let Ok(reply) = Reply::decode(procedure, results) else { return };
+        let call = Call::decode(procedure, args).ok();
+        let question = call.and_then(|call| Question::of(&call, &Meaning::of(&call)?));
+        let (Some(question), Ok(reply)) = (question, Reply::decode(procedure, results)) else { return };
         let seen = Seen::new(self, now, left, who);
-        match (call, &reply) {
-            (Call::Getattr { object }, Reply::Getattr(Ok(attributes))) => seen.attributes(*object, Some(attributes)),
-            (Call::Lookup { what }, Reply::Lookup(Ok(found))) => seen.found(what, found),
-            (Call::Lookup { what }, Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes }))) => {
-                seen.absent(what, attributes.as_ref());
+        match (question, &reply) {
+            (Question::Attributes(object), Reply::Getattr(Ok(attributes))) => seen.attributes(object, Some(attributes)),
+            (Question::Name(what, _), Reply::Lookup(Ok(found))) => seen.found(&what, found),
+            (Question::Name(what, _), Reply::Lookup(Err(Failed { status: Nfsstat3::NOENT, attributes }))) => {
+                seen.absent(&what, attributes.as_ref());
             }
-            (Call::Access { object, access }, Reply::Access(Ok(ok))) => {
-                seen.attributes(*object, ok.attributes.as_ref());
+            (Question::Access(object, mask), Reply::Access(Ok(ok))) => {
+                seen.attributes(object, ok.attributes.as_ref());
                 let key = Key::of(object.bytes());
-                let identity = [object.bytes(), &access.to_be_bytes(), who.bytes()];
+                let identity = [object.bytes(), &mask.to_be_bytes(), who.bytes()];
                 let kept = value(Kind::Access, &identity, &[&ok.access.to_be_bytes()]);
-                seen.keep(key, Of(key).access(*access, who), kept, changed(ok.attributes.as_ref()));
+                seen.keep(key, Of(key).access(mask, who), kept, changed(ok.attributes.as_ref()));
             }
-            (Call::Readlink { symlink }, Reply::Readlink(Ok(ok))) => {
-                seen.attributes(*symlink, ok.attributes.as_ref());
+            (Question::Link(symlink), Reply::Readlink(Ok(ok))) => {
+                seen.attributes(symlink, ok.attributes.as_ref());
                 let key = Key::of(symlink.bytes());
                 let kept = value(Kind::Link, &[symlink.bytes(), who.bytes()], &[ok.data]);
                 seen.keep(key, Of(key).link(who), kept, changed(ok.attributes.as_ref()));
             }
-            (Call::Readdir { dir, .. }, Reply::Readdir(Ok(page))) => {
-                seen.page(*dir, page.dir_attributes.as_ref(), args, results, false);
+            (Question::Page(dir, _), Reply::Readdir(Ok(page))) => {
+                seen.page(dir, page.dir_attributes.as_ref(), args, (procedure, results));
             }
-            (Call::Readdirplus { dir, .. }, Reply::Readdirplus(Ok(page))) => {
-                seen.page(*dir, page.dir_attributes.as_ref(), args, results, true);
-                seen.entries(*dir, page);
+            (Question::Page(dir, _), Reply::Readdirplus(Ok(page))) => {
+                seen.page(dir, page.dir_attributes.as_ref(), args, (procedure, results));
+                seen.entries(dir, page);
             }
-            (Call::Fsinfo { fsroot }, Reply::Fsinfo(Ok(ok))) => {
-                seen.limits(*fsroot, FSINFO, results, &ok.attributes);
+            (Question::Limits(object, _), Reply::Fsinfo(Ok(ok))) => {
+                seen.limits(object, (procedure, results), &ok.attributes);
             }
-            (Call::Pathconf { object }, Reply::Pathconf(Ok(ok))) => {
-                seen.limits(*object, PATHCONF, results, &ok.attributes);
+            (Question::Limits(object, _), Reply::Pathconf(Ok(ok))) => {
+                seen.limits(object, (procedure, results), &ok.attributes);
             }
             _ => {}
         }
@@ -145,7 +149,7 @@ impl<'a> Seen<'a> {
         let number = left.number().to_be_bytes();
         let children = Of(key).children();
         let mut part = cached.part(key);
-        if part.cache.get(now, &children.key).is_none() {
+        if part.cache.glance(now, &children.key).is_none() {
             let since = value(Kind::Children, &[what.dir.bytes()], &[&number]);
             self.count(part.keep(now, left, children, since, changed, None));
         }
@@ -161,11 +165,17 @@ impl<'a> Seen<'a> {
         self.keep(key, Of(key).search(self.who), kept, changed(dir_attributes));
     }
 
-    fn page(&self, dir: FileHandle<'_>, attributes: Option<&Fattr3>, args: &[u8], results: &[u8], plus: bool) {
+    fn page(
+        &self,
+        dir: FileHandle<'_>,
+        attributes: Option<&Fattr3>,
+        args: &[u8],
+        (procedure, results): (Procedure, &[u8]),
+    ) {
         self.attributes(dir, attributes);
         if results.len() <= PAGE_MOST {
             let key = Key::of(dir.bytes());
-            let kept = value(Kind::Page, &[args, &[u8::from(plus)], self.who.bytes()], &[results]);
+            let kept = value(Kind::Page, &[args, &[procedure as u8], self.who.bytes()], &[results]);
             self.keep(key, Of(key).page(args, self.who), kept, changed(attributes));
         }
     }
@@ -180,12 +190,12 @@ impl<'a> Seen<'a> {
     }
 
     /// What follows the attributes, which have a place of their own.
-    fn limits(&self, object: FileHandle<'_>, procedure: u32, results: &[u8], attributes: &PostOpAttr) {
+    fn limits(&self, object: FileHandle<'_>, (procedure, results): (Procedure, &[u8]), attributes: &PostOpAttr) {
         self.attributes(object, attributes.as_ref());
         let key = Key::of(object.bytes());
         let before = 4 + 4 + attributes.map_or(0, |_| Fattr3::SIZE);
         let Some(limits) = results.get(before..) else { return };
-        let kept = value(Kind::Limits, &[object.bytes(), &procedure.to_be_bytes()], &[limits]);
+        let kept = value(Kind::Limits, &[object.bytes(), &(procedure as u32).to_be_bytes()], &[limits]);
         self.keep(key, Of(key).limits(procedure), kept, changed(attributes.as_ref()));
     }
 
@@ -200,9 +210,9 @@ impl Part {
     fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) -> Fill {
         let key = Key::of(object.bytes());
         let raw = attributes.to_bytes();
-        let times = |raw: &[u8; Fattr3::SIZE]| raw[TIMES..].to_vec();
-        let held = self.attributes(now, key, object);
-        if attributes.ftype == Ftype3::Dir && held.is_some_and(|held| times(&held) < times(&raw)) {
+        let held = self.glance(now, key, Kind::Attributes, &[object.bytes()]);
+        let newer = held.is_some_and(|held| held.get(TIMES..) < Some(&raw[TIMES..]));
+        if attributes.ftype == Ftype3::Dir && newer {
             self.cache.invalidate(now, Of(key).children().key);
         }
         let kept = value(Kind::Attributes, &[object.bytes()], &[&raw]);

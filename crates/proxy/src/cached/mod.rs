@@ -5,32 +5,43 @@
 //! all come through MIDAS every mutation is marked, whatever the mode, so that the mode may change at any time.
 
 mod answer;
+mod areas;
 mod check;
 mod forget;
 mod held;
 mod label;
 mod learn;
+mod places;
+mod question;
 mod share;
 #[cfg(test)]
 mod tests;
 mod touch;
+mod turns;
 
+pub(crate) use areas::{Area, Areas};
+use check::Checks;
 pub(crate) use check::{Heard, Sample};
 pub(crate) use held::Amount;
 use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
+pub(crate) use places::{Epoch, Places};
+pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
 pub(crate) use touch::{Claimed, Touched, Unfound};
+use turns::Turns;
 
+use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{
-    Cache, CleanStart, Clock, Ended, FlightId, Impossible, Left, Mode, Params, Rule, Rules, Settings, Stats,
+    Cache, Class, CleanStart, Clock, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule, Rules,
+    Settings, Stats,
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -43,9 +54,20 @@ pub(crate) struct Cached {
     rules: Rules,
     clock: Arc<Clock>,
     parts: Box<[Mutex<Part>]>,
+    /// What hits of all parts teach in ttl mode.
+    lessons: Mutex<Lessons>,
     /// No missing name is believed missing for longer.
     absent_max: Span,
     loose: Loose,
+    /// Leases of the other proxies, if there are such.
+    leases: Option<Arc<Leases>>,
+    /// What other proxies call the export.
+    name: u32,
+    /// Reads that have not left and may be shared in every mode.
+    waiting: AtomicU32,
+    /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
+    area: usize,
+    places: Option<Arc<Places>>,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -61,8 +83,12 @@ pub(crate) struct Part {
     cache: Cache<Key, Box<[u8]>>,
     /// Calls under way that others wait with.
     joined: HashMap<FlightId, Joined>,
-    /// Hits that are to be checked.
-    samples: Vec<Sample>,
+    /// Where hits go that are to be checked.
+    checks: Option<Checks>,
+    /// Names that mutations have waited for.
+    turns: Turns,
+    /// Names that mutations of this proxy are under way of.
+    claimed: HashSet<Key>,
 }
 
 /// A read under way, and who waits with it.
@@ -73,16 +99,20 @@ struct Joined {
 }
 
 /// What an export's cache is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Told {
     /// Bounds and times; `bytes_max` is for all parts.
     pub(crate) settings: Settings,
     /// No missing name is believed missing for longer.
     pub(crate) absent_max: Span,
-    /// Whether all writers come through MIDAS.
-    pub(crate) midas_only: bool,
+    /// Whether mutations are marked, whatever the mode: all writers come through MIDAS, or other parts of the export have other modes.
+    pub(crate) watches: bool,
     pub(crate) start: CleanStart,
     pub(crate) rules: Rules,
+    /// Leases of the other proxies, if there are such.
+    pub(crate) leases: Option<Arc<Leases>>,
+    /// What other proxies call the export.
+    pub(crate) name: u32,
 }
 
 impl Cached {
@@ -95,19 +125,41 @@ impl Cached {
         let clock = Arc::new(Clock::default());
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
-            Mutex::new(Part { cache, joined: HashMap::new(), samples: Vec::new() })
+            let (joined, turns) = (HashMap::new(), Turns::default());
+            Mutex::new(Part { cache, joined, checks: None, turns, claimed: HashSet::new() })
         };
         let parts = (0..PARTS).map(part).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
         Ok(Self {
             mode,
-            watches: told.midas_only,
+            watches: told.watches,
             rules: told.rules,
             clock,
             parts,
+            lessons: Mutex::new(Lessons::new(params.stale_target)),
             absent_max: told.absent_max,
             loose: Loose::default(),
+            leases: told.leases.clone(),
+            name: told.name,
+            waiting: AtomicU32::new(0),
+            area: 0,
+            places: None,
         })
+    }
+
+    /// The same as one of several parts of an export.
+    fn within(self, area: usize, places: Option<Arc<Places>>) -> Self {
+        Self { area, places, ..self }
+    }
+
+    /// Whether what is kept here of an object may be told: another part may promise more.
+    fn tells(&self, now: Time, object: Key) -> bool {
+        self.places.as_ref().is_none_or(|places| places.area(now, object) == Some(self.area))
+    }
+
+    /// H: how long a call may linger in a server after its connection broke.
+    fn hold_max(&self) -> Span {
+        self.part(Key(0)).cache.hold_max()
     }
 
     /// The mode in force.
@@ -118,7 +170,46 @@ impl Cached {
     /// Whether calls may be answered from here.
     pub(crate) fn answers(&self, now: Time) -> bool {
         let mode = self.mode();
-        mode.answers() && (mode == Mode::Ttl || self.loose.none(now))
+        mode.answers() && (mode == Mode::Ttl || self.loose.none(now) && self.leased())
+    }
+
+    /// What other proxies call the export.
+    pub(crate) const fn name(&self) -> u32 {
+        self.name
+    }
+
+    /// Whether no other proxy can have changed anything unmarked.
+    fn leased(&self) -> bool {
+        self.leases.as_ref().is_none_or(|leases| leases.live())
+    }
+
+    /// Leases were lost: what was kept under them may not be true.
+    pub(crate) fn lease_lost(&self) {
+        if self.relies_on_marks() {
+            self.flush();
+        }
+    }
+
+    /// Another proxy changes something.
+    pub(crate) fn mark(&self, now: Time, place: Key, key: Key) -> Mark<Key> {
+        self.part(place).cache.mark(now, key)
+    }
+
+    /// That is over.
+    pub(crate) fn unmark(&self, now: Time, place: Key, mark: Mark<Key>) {
+        self.part(place).cache.end(now, mark, Ended::Done);
+    }
+
+    /// Whether there is any use in asking: calls may be answered, or one waits here that others may wait with.
+    #[inline]
+    pub(crate) fn useful(&self, now: Time) -> bool {
+        self.answers(now) || (self.some_wait() && !self.mode().answers())
+    }
+
+    /// Whether reads wait here that may be shared in every mode: hardly ever.
+    #[inline]
+    pub(crate) fn some_wait(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether mutations must be marked before they leave.
@@ -128,7 +219,8 @@ impl Cached {
 
     /// Whether a mutation must know what its names lead to.
     fn finds_targets(&self) -> bool {
-        self.relies_on_marks() && self.rules.has(Rule::Targets)
+        // Another proxy may rely on them where this one does not.
+        (self.relies_on_marks() || self.leases.is_some()) && self.rules.has(Rule::Targets)
     }
 
     /// Whether what is kept is true because nobody changes it unmarked.
@@ -138,9 +230,7 @@ impl Cached {
 
     /// A mutation is over of which it was not known what its names led to.
     fn loose_ended(&self, now: Time, ended: Ended, hold: Span) {
-        if ended == Ended::Unknown {
-            self.loose.until.fetch_max((now + hold).as_nanos(), Ordering::Relaxed);
-        }
+        self.loose.hold(now, ended, hold);
         if self.relies_on_marks() {
             self.flush();
         }
@@ -173,7 +263,23 @@ impl Cached {
 
     /// The slow loop's part.
     pub(crate) fn tick(&self, now: Time) {
-        self.parts.iter().for_each(|part| drop(lock(part).cache.tick(now)));
+        let mut hits = [0; Kind::ALL.len()];
+        for part in &self.parts {
+            let cache = &mut lock(part).cache;
+            cache.tick(now);
+            hits.iter_mut().zip(Kind::ALL).for_each(|(hits, kind)| *hits += cache.hits(kind.class()));
+        }
+        let of = |class| Kind::ALL.iter().position(|kind| kind.class() == class).map_or(0, |kind| hits[kind]);
+        lock(&self.lessons).tick(now, of);
+        for kind in Kind::ALL {
+            self.teach(kind.class());
+        }
+    }
+
+    /// All parts go by what they learned together.
+    fn teach(&self, class: Class) {
+        let course = lock(&self.lessons).course(class);
+        self.parts.iter().for_each(|part| lock(part).cache.follow(class, course));
     }
 
     /// A read leaves now: what it brings may be learned later.
@@ -191,14 +297,12 @@ impl Cached {
     pub(crate) fn comparisons(&self) -> (u64, u64) {
         let mut sum = (0, 0);
         for part in &self.parts {
-            let cache = &lock(part).cache;
-            let guard = cache.watched();
+            let guard = lock(part).cache.watched();
             sum = (sum.0 + guard.samples, sum.1 + guard.differences.saturating_sub(guard.dismissed));
-            for stale in Kind::ALL.map(|kind| cache.staleness(kind.class())) {
-                sum = (sum.0 + stale.samples, sum.1 + stale.stale);
-            }
         }
-        sum
+        let lessons = lock(&self.lessons);
+        let stale = Kind::ALL.map(|kind| lessons.staleness(kind.class()));
+        stale.iter().fold(sum, |sum, stale| (sum.0 + stale.samples, sum.1 + stale.stale))
     }
 
     fn part(&self, place: Key) -> MutexGuard<'_, Part> {
@@ -207,6 +311,16 @@ impl Cached {
 }
 
 impl Loose {
+    /// One of them has ended so; it may run on for a while where that is not known.
+    fn hold(&self, now: Time, ended: Ended, hold: Span) {
+        let until = match ended {
+            Ended::Done => return,
+            Ended::Unknown => now + hold,
+            Ended::Until(until) => until,
+        };
+        self.until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+    }
+
     fn none(&self, now: Time) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }

@@ -1,14 +1,17 @@
 //! Reads on their way: identical ones share one call (nfs3.md, D4). A client that joins gets of the reply only what is still true for it:
-//! attributes that a mutation may have changed since the call left are taken out.
+//! attributes that a mutation may have changed since the call left are taken out. Where nothing is answered from a cache only a call that
+//! still waits here is shared: it leaves after all who wait with it have come.
 
-use super::label::{Kind, Of, Who};
-use super::{Cached, Joined};
+use super::label::{Kind, Who};
+use super::question::Question;
+use super::{Cached, Joined, Part};
 use crate::dispatch;
 use crate::relay::Waits;
 use midas_core::cache::{Fetch, Left};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Call, Fattr3, Procedure, Reply};
+use midas_nfs::nfs3::{Fattr3, Procedure, Reply};
+use std::sync::atomic::Ordering;
 
 /// What becomes of a read.
 pub(crate) enum Asked {
@@ -31,9 +34,17 @@ pub(crate) struct Fetching {
     /// Arguments, then who asks.
     identity: Box<[u8]>,
     who: Who,
+    /// The part of the export where it was asked for.
+    area: usize,
+    /// Whether it has not left yet, and may be shared in strict mode.
+    waiting: bool,
 }
 
 impl Fetching {
+    pub(super) const fn area(&self) -> usize {
+        self.area
+    }
+
     fn args(&self) -> &[u8] {
         &self.identity[..self.identity.len() - self.who.bytes().len()]
     }
@@ -44,54 +55,92 @@ impl Cached {
     pub(crate) fn ask(
         &self,
         now: Time,
-        (call, args): (&Call<'_>, &[u8]),
+        (question, args): (&Question<'_>, &[u8]),
         (place, who): (Key, &Who),
         waits: Waits,
         out: &mut Vec<u8>,
     ) -> Asked {
+        if !self.mode().answers() {
+            let joins = self.join_waiting(now, (question, args), (place, who), waits);
+            return if joins { Asked::Joined } else { Asked::Pass };
+        }
         let begin = out.len();
         let mut kind = None;
-        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (call, args), (place, who), out));
+        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (question, args), (place, who), out));
         if let Some(kind) = kind {
             return Asked::Answered(kind);
         }
         out.truncate(begin);
-        match guards(call, place) {
-            Some(guards) => self.join(now, &guards, args, (place, who), waits),
-            None => Asked::Pass,
+        self.join(now, &question.guards(place), args, (place, who), waits)
+    }
+
+    /// Lets a read wait with one that has not left yet.
+    fn join_waiting(
+        &self,
+        now: Time,
+        (question, args): (&Question<'_>, &[u8]),
+        (place, who): (Key, &Who),
+        waits: Waits,
+    ) -> bool {
+        self.some_wait() && self.part(place).joins(now, &question.guards(place), (place, args, who), waits)
+    }
+
+    /// A read must wait here: those that follow may wait with it, until it leaves.
+    pub(crate) fn waits(
+        &self,
+        now: Time,
+        args: &[u8],
+        (place, who): (Key, &Who),
+        procedure: Procedure,
+    ) -> Box<Fetching> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let fetching = self.begin(now, &mut self.part(place), args, (place, who), procedure);
+        Box::new(Fetching { waiting: true, ..fetching })
+    }
+
+    /// It leaves now: who comes from now on must not wait with it, unless the mode allows more.
+    pub(crate) fn leaves(&self, fetching: &mut Fetching) {
+        if std::mem::take(&mut fetching.waiting) {
+            self.part(fetching.place).cache.sent(&fetching.fetch);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn join(&self, now: Time, guards: &[Key; 2], args: &[u8], (place, who): (Key, &Who), waits: Waits) -> Asked {
-        let procedure = waits.procedure;
-        let call = place.child(procedure as u64).named(args).named(who.bytes());
-        let mut part = self.part(place);
-        let flight = part.cache.join(now, &call, guards);
-        if let Some(joined) = flight.and_then(|flight| part.joined.get_mut(&flight))
-            && joined.identity.strip_prefix(args) == Some(who.bytes())
-            && joined.waits.len() < JOINED_MOST
-        {
-            joined.waits.push(waits);
-            return Asked::Joined;
-        }
-        let fetch = part.cache.begin(now, call, Kind::Attributes.class());
-        part.cache.sent(&fetch);
+    fn begin(
+        &self,
+        now: Time,
+        part: &mut Part,
+        args: &[u8],
+        (place, who): (Key, &Who),
+        procedure: Procedure,
+    ) -> Fetching {
+        let fetch = part.cache.begin(now, named(place, procedure, args, who), Kind::Attributes.class());
         let identity: Box<[u8]> = [args, who.bytes()].concat().into();
         part.joined.insert(fetch.flight(), Joined { identity: identity.clone(), waits: Vec::new() });
-        Asked::Fetch(Box::new(Fetching { fetch, place, procedure, identity, who: *who }))
+        Fetching { fetch, place, procedure, identity, who: *who, area: self.area, waiting: false }
+    }
+
+    fn join(&self, now: Time, guards: &[Key; 2], args: &[u8], (place, who): (Key, &Who), waits: Waits) -> Asked {
+        let mut part = self.part(place);
+        if part.joins(now, guards, (place, args, who), waits) {
+            return Asked::Joined;
+        }
+        let fetching = self.begin(now, &mut part, args, (place, who), waits.procedure);
+        part.cache.sent(&fetching.fetch);
+        Asked::Fetch(Box::new(fetching))
     }
 
     /// A read came back: what it teaches is learned. Who waited with it, and what they are told if that is not the same.
     pub(crate) fn landed(
         &self,
         now: Time,
-        fetching: Fetching,
+        mut fetching: Fetching,
         results: Option<&[u8]>,
     ) -> (Vec<Waits>, Option<Vec<u8>>) {
+        self.leaves(&mut fetching);
         let left = fetching.fetch.left();
-        let call = Call::decode(fetching.procedure, fetching.args()).ok();
-        if let (Some(call), Some(results)) = (&call, results) {
-            self.learn(now, left, (call, fetching.args()), &fetching.who, (fetching.procedure, results));
+        if let Some(results) = results {
+            self.learn(now, left, fetching.args(), &fetching.who, (fetching.procedure, results));
         }
         let Fetching { fetch, place, procedure, .. } = fetching;
         let waits = {
@@ -108,20 +157,22 @@ impl Cached {
     }
 
     /// A read is given up; it comes back if others wait with it.
-    pub(crate) fn forsaken(&self, fetching: Box<Fetching>) -> Option<Box<Fetching>> {
+    pub(crate) fn forsaken(&self, mut fetching: Box<Fetching>) -> Option<Box<Fetching>> {
         let mut part = self.part(fetching.place);
         let flight = fetching.fetch.flight();
         if part.joined.get(&flight).is_some_and(|joined| !joined.waits.is_empty()) {
             return Some(fetching);
         }
         part.joined.remove(&flight);
-        part.cache.landed(fetching.fetch);
+        drop(part);
+        self.leaves(&mut fetching);
+        self.part(fetching.place).cache.landed(fetching.fetch);
         None
     }
 
     /// The results without attributes that may have changed since their call left; none if they may be given as they are.
     fn still_true(&self, now: Time, left: Left, place: Key, procedure: Procedure, results: &[u8]) -> Option<Vec<u8>> {
-        let holds = |key: Key| self.part(key).cache.holds(now, left, &key);
+        let holds = |key: Key| self.tells(now, key) && self.part(key).cache.holds(now, left, &key);
         let keep = |key: Key, attributes: Option<Fattr3>| attributes.filter(|_| holds(key));
         let told = match Reply::decode(procedure, results).ok()? {
             Reply::Lookup(Ok(mut ok)) => {
@@ -166,29 +217,22 @@ impl Cached {
     }
 }
 
-/// What must be unchanged for a read to be shared; none for what is never shared.
-fn guards(call: &Call<'_>, place: Key) -> Option<[Key; 2]> {
-    let of = Of(place);
-    Some(match call {
-        Call::Getattr { .. } => [place; 2],
-        Call::Lookup { what } => [of.name(what.name, Kind::Name).key, of.permission()],
-        Call::Access { .. } | Call::Fsinfo { .. } | Call::Pathconf { .. } => [of.permission(); 2],
-        Call::Readlink { .. } | Call::Readdir { .. } | Call::Readdirplus { .. } => [place, of.permission()],
-        Call::Null
-        | Call::Setattr { .. }
-        | Call::Read { .. }
-        | Call::Write { .. }
-        | Call::Create { .. }
-        | Call::Mkdir { .. }
-        | Call::Symlink { .. }
-        | Call::Mknod { .. }
-        | Call::Remove { .. }
-        | Call::Rmdir { .. }
-        | Call::Rename { .. }
-        | Call::Link { .. }
-        | Call::Fsstat { .. }
-        | Call::Commit { .. } => return None,
-    })
+impl Part {
+    /// Whether a read waits with another one now.
+    fn joins(&mut self, now: Time, guards: &[Key; 2], (place, args, who): (Key, &[u8], &Who), waits: Waits) -> bool {
+        let flight = self.cache.join(now, &named(place, waits.procedure, args, who), guards);
+        let Some(joined) = flight.and_then(|flight| self.joined.get_mut(&flight)) else { return false };
+        let same = joined.identity.strip_prefix(args) == Some(who.bytes()) && joined.waits.len() < JOINED_MOST;
+        if same {
+            joined.waits.push(waits);
+        }
+        same
+    }
+}
+
+/// The key of a call.
+fn named(place: Key, procedure: Procedure, args: &[u8], who: &Who) -> Key {
+    place.child(procedure as u64).named(args).named(who.bytes())
 }
 
 /// Clients that wait with one call; those beyond send their own.

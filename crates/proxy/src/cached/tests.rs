@@ -8,6 +8,7 @@ use midas_nfs::nfs3::{
     Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
+use std::sync::mpsc::sync_channel;
 
 const DIR: FileHandle<'static> = handle(b"directory");
 const FILE: FileHandle<'static> = handle(b"file");
@@ -33,8 +34,15 @@ fn user(uid: u32) -> Who {
 
 fn cached(mode: Mode) -> Cached {
     let settings = Settings { mode, ..Settings::default() };
-    let told =
-        Told { settings, absent_max: Span::from_secs(10), midas_only: true, start: CleanStart::Yes, rules: Rules::ALL };
+    let told = Told {
+        settings,
+        absent_max: Span::from_secs(10),
+        watches: true,
+        start: CleanStart::Yes,
+        rules: Rules::ALL,
+        leases: None,
+        name: 0,
+    };
     Cached::new(at(0), &told).unwrap()
 }
 
@@ -84,6 +92,8 @@ enum Was {
     Told(Vec<u8>),
     Joined,
     Fetch(Box<Fetching>),
+    /// Nothing is kept of it, and it waits with nobody.
+    Passed,
 }
 
 fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
@@ -93,12 +103,13 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
     let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
     let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
     let mut out = Vec::new();
-    match cached.ask(now, (call, &args), (Key::of(place.bytes()), who), waits, &mut out) {
+    let question = Question::of(call, &crate::translate::Meaning::of(call).unwrap()).expect("a read that is kept");
+    match cached.ask(now, (&question, &args), (Key::of(place.bytes()), who), waits, &mut out) {
         // After a record mark and an RPC header.
         Asked::Answered(_) => Was::Told(out[28..].to_vec()),
         Asked::Joined => Was::Joined,
         Asked::Fetch(fetching) => Was::Fetch(fetching),
-        Asked::Pass => panic!("{call:?} is never cached"),
+        Asked::Pass => Was::Passed,
     }
 }
 
@@ -110,6 +121,7 @@ fn told(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Option<Vec<u8
             None
         }
         Was::Joined => panic!("nothing else is under way"),
+        Was::Passed => None,
     }
 }
 
@@ -120,7 +132,7 @@ fn read(cached: &Cached, now: Time, call: &Call<'_>, who: &Who, reply: &Reply<'_
 }
 
 fn claim(cached: &Cached, now: Time, call: &Call<'_>) -> (Touched, Vec<Unfound>) {
-    match cached.claim(now, call) {
+    match cached.claim(now, now, call) {
         Claimed::Marked(touched, unfound) => (touched, unfound),
         Claimed::Busy => panic!("nothing else changes it"),
     }
@@ -205,10 +217,27 @@ fn d1_one_mutation_of_a_name_at_a_time() {
     let cached = cached(Mode::Lease);
     let (touched, _) = claim(&cached, at(1), &remove());
     let rename = Call::Rename { from: DirOp { name: b"from", ..NAME }, to: NAME };
-    assert!(matches!(cached.claim(at(1), &rename), Claimed::Busy));
+    assert!(matches!(cached.claim(at(1), at(1), &rename), Claimed::Busy));
     cached.ended(at(2), touched, Ended::Done, None);
     let (touched, _) = claim(&cached, at(3), &rename);
     cached.ended(at(4), touched, Ended::Done, None);
+}
+
+#[test]
+fn d1_a_mutation_that_has_waited_long_is_next_for_all_of_its_names() {
+    let cached = cached(Mode::Lease);
+    let from = DirOp { name: b"from", ..NAME };
+    let rename = Call::Rename { from, to: NAME };
+    let (running, _) = claim(&cached, at(1), &remove());
+    assert!(matches!(cached.claim(at(3), at(2), &rename), Claimed::Busy));
+    cached.ended(at(3), running, Ended::Done, None);
+    for younger in [remove(), Call::Remove { object: from }] {
+        assert!(matches!(cached.claim(at(3), at(3), &younger), Claimed::Busy), "it is not its turn");
+    }
+    let Claimed::Marked(touched, _) = cached.claim(at(3), at(2), &rename) else { panic!("it is its turn") };
+    cached.ended(at(3), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &remove());
+    cached.ended(at(3), touched, Ended::Done, None);
 }
 
 #[test]
@@ -271,10 +300,15 @@ fn d4_each_mode_answers_and_joins_as_far_as_it_may() {
     ];
     for (mode, answers, joins, joins_after) in cases {
         let (cached, who) = (cached(mode), user(1));
-        let Was::Fetch(first) = ask(&cached, at(1), &GETATTR, &who) else { panic!() };
+        let first = match ask(&cached, at(1), &GETATTR, &who) {
+            Was::Fetch(first) => first,
+            Was::Passed => sent(&cached, &GETATTR),
+            Was::Told(_) | Was::Joined => panic!("it is the first"),
+        };
         let joined = |now| match ask(&cached, now, &GETATTR, &who) {
             Was::Joined => true,
             Was::Fetch(fetching) => cached.forsaken(fetching).is_some(),
+            Was::Passed => false,
             Was::Told(_) => panic!("not known yet"),
         };
         assert_eq!(joined(at(1)), joins, "{mode:?}");
@@ -286,6 +320,15 @@ fn d4_each_mode_answers_and_joins_as_far_as_it_may() {
         }
         assert_eq!(told(&cached, at(5), &GETATTR, &who).is_some(), answers, "{mode:?}");
     }
+}
+
+/// A call that waited here and has left, where nothing is kept.
+fn sent(cached: &Cached, call: &Call<'_>) -> Box<Fetching> {
+    let (mut args, place) = (Vec::new(), crate::translate::handles(call).unwrap().0);
+    call.encode(&mut args);
+    let mut held = cached.waits(at(1), &args, (Key::of(place.bytes()), &Who::ANYONE), call.procedure());
+    cached.leaves(&mut held);
+    held
 }
 
 #[test]
@@ -413,7 +456,9 @@ fn a_full_cache_takes_the_memory_that_it_was_given_and_few_bytes_an_entry() {
     for number in 0..600_000_u32 {
         let (name, dir) = (format!("libmissing-{number}.so"), (number % 4096).to_be_bytes().repeat(7));
         let call = Call::Lookup { what: DirOp { dir: FileHandle::new(&dir).unwrap(), name: name.as_bytes() } };
-        cached.learn(at(1), cached.clock.left(at(1)), (&call, &[]), &user(1), (Procedure::Lookup, &reply));
+        let mut args = Vec::new();
+        call.encode(&mut args);
+        cached.learn(at(1), cached.clock.left(at(1)), &args, &user(1), (Procedure::Lookup, &reply));
     }
     let took = resident().saturating_sub(before);
     let stats = cached.stats();
@@ -433,10 +478,13 @@ fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_i
     let cases = [(file(5), false, false), (read_later, false, false), (file(6), false, true), (file(6), true, false)];
     for (now_there, ours, demoted) in cases {
         let (cached, who) = (cached(Mode::Lease), user(1));
+        let (waiting, samples) = sync_channel(1);
+        cached.check_at(7, &waiting);
         read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
         let hits = (0..100_000).map(|_| told(&cached, at(2), &GETATTR, &who)).take_while(Option::is_some).count();
         assert_eq!(hits, 100_000);
-        let sample = cached.samples().pop().expect("one hit in a thousand, at least");
+        let (export, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+        assert!(export == 7 && samples.try_recv().is_err(), "further ones are not checked");
         if ours {
             change(&cached, at(2), &own().0, &own().1);
         }
@@ -485,4 +533,28 @@ fn h1_what_others_saw_of_a_file_while_it_was_made_is_dropped_when_its_creation_i
     let made = CreateOk { object: Some(FILE), attributes: Some(file(6)), dir: WccData::default() };
     cached.ended(at(3), touched, Ended::Done, Some((Procedure::Create, &bytes(&Reply::Create(Ok(made))))));
     assert_eq!(told(&cached, at(4), &GETATTR, &who), None);
+}
+
+#[test]
+fn d4_in_strict_mode_a_call_waits_with_one_that_has_not_left_and_with_no_other() {
+    let cached = cached(Mode::Strict);
+    let mut args = Vec::new();
+    LOOKUP.encode(&mut args);
+    let (dir, one, other) = (Key::of(DIR.bytes()), user(1), user(2));
+    let asked = |who: &Who| match ask(&cached, at(1), &LOOKUP, who) {
+        Was::Joined => true,
+        Was::Passed => false,
+        Was::Told(_) | Was::Fetch(_) => panic!("nothing is kept in strict mode"),
+    };
+    assert!(!asked(&one), "nothing waits");
+    let mut held = cached.waits(at(1), &args, (dir, &one), Procedure::Lookup);
+    assert!(asked(&one) && asked(&one) && !asked(&other), "the same call of the same user");
+    assert!(matches!(ask(&cached, at(1), &GETATTR, &one), Was::Passed));
+    cached.leaves(&mut held);
+    assert!(!asked(&one), "it has left: what it brings may be from before this one came");
+    let (waits, _) = cached.landed(at(2), *held, Some(&bytes(&found(FILE, 5))));
+    assert_eq!((waits.len(), cached.some_wait()), (2, false));
+    assert!(told(&cached, at(2), &LOOKUP, &one).is_none(), "nor is it kept");
+    let held = cached.waits(at(3), &args, (dir, &one), Procedure::Lookup);
+    assert!(cached.forsaken(held).is_none() && !asked(&one) && !cached.some_wait(), "nobody waits for it any more");
 }

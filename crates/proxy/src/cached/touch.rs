@@ -6,6 +6,7 @@
 
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, value};
+use super::places::Crossing;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
@@ -21,6 +22,12 @@ pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
     loose: bool,
+    /// Whether that was known from the cache: true while no lease is lost.
+    assumed: bool,
+    /// The part of the export whose marks these are.
+    area: usize,
+    /// What it may carry from one part to another.
+    pub(super) crossing: Option<Crossing>,
 }
 
 #[derive(Debug)]
@@ -68,17 +75,21 @@ pub(crate) enum Claimed {
 }
 
 impl Cached {
-    /// Marks what a mutation changes.
-    pub(crate) fn claim(&self, now: Time, call: &Call<'_>) -> Claimed {
-        let (mut touched, mut unfound) = (Touched::default(), Vec::new());
-        for (what, target) in names(call) {
-            let Some(found) = self.claim_name(now, &what, &mut touched) else {
+    /// Marks what a mutation changes that came then.
+    pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
+        let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
+        let Changes { names, objects } = Changes::of(call);
+        for (what, target) in names.into_iter().flatten() {
+            let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
+                self.wait(now, since, call);
                 return Claimed::Busy;
             };
             match (target, found) {
-                (Target::None, _) | (_, Found::Absent) => {}
+                (Target::None, _) => {}
+                (_, Found::Absent) => touched.assumed = true,
                 (target, Found::Object(object)) => {
+                    touched.assumed = true;
                     self.touch_target(now, object, target == Target::Moved, &mut touched);
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
@@ -88,7 +99,7 @@ impl Cached {
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
         }
-        for (object, role) in objects(call) {
+        for (object, role) in objects.into_iter().flatten() {
             self.touch(now, object, role, &mut touched);
         }
         if let Call::Setattr { object, .. } = call {
@@ -103,15 +114,26 @@ impl Cached {
         self.touch_target(now, object, moves, touched);
     }
 
-    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
-    pub(crate) fn ended(&self, now: Time, touched: Touched, ended: Ended, reply: Option<(Procedure, &[u8])>) {
+    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
+    pub(crate) fn ended(
+        &self,
+        now: Time,
+        touched: Touched,
+        ended: Ended,
+        reply: Option<(Procedure, &[u8])>,
+    ) -> Option<Key> {
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
         // Others may have seen what was made before it was complete.
-        if let Some((Kind::Name, made)) = reply.as_ref().and_then(leads) {
-            self.gone(now, Key::of(made));
+        let made =
+            reply.as_ref().and_then(leads).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made));
+        if let Some(made) = made {
+            self.gone(now, made);
         }
         for Touch { place, mark, tells } in touched.marks {
             let mut part = self.part(place);
+            if matches!(tells, Some(Tells::Leads(..))) {
+                part.claimed.remove(&mark.key());
+            }
             let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
             match (ended, told) {
                 (Ended::Done, Some((kind, kept, changed_at))) => {
@@ -124,9 +146,9 @@ impl Cached {
             }
         }
         if touched.loose {
-            let hold = self.part(Key(0)).cache.hold_max();
-            self.loose_ended(now, ended, hold);
+            self.loose_ended(now, ended, self.hold_max());
         }
+        made
     }
 
     fn let_loose(&self, touched: &mut Touched) {
@@ -153,16 +175,24 @@ impl Cached {
         }
     }
 
+    /// It needs all of its names at once.
+    fn wait(&self, now: Time, since: Time, call: &Call<'_>) {
+        for (what, _) in Changes::of(call).names.into_iter().flatten() {
+            let place = Key::of(what.dir.bytes());
+            self.part(place).turns.wait(now, Of(place).name(what.name, Kind::Name).key, since);
+        }
+    }
+
     /// Marks a name, unless another mutation has; where it led.
-    fn claim_name(&self, now: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
+    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if part.cache.pending(&name) {
+        if part.claimed.contains(&name) || !part.turns.may(now, name, since) || !part.claimed.insert(name) {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];
-        let found = match part.target(now, place, what, &mut handle) {
+        let found = match part.target(now, (place, name), what, &mut handle).filter(|_| self.leased()) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
@@ -190,6 +220,26 @@ impl Cached {
 }
 
 impl Touched {
+    /// What is marked, from the mark of this number on: where it lies, what it is, and whether that is a name.
+    pub(crate) fn labels(&self, from: usize) -> impl Iterator<Item = (Key, Key, bool)> + '_ {
+        let label = |touch: &Touch| (touch.place, touch.mark.key(), matches!(touch.tells, Some(Tells::Leads(..))));
+        self.marks.iter().skip(from).map(label)
+    }
+
+    /// How many marks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether it relies on what the cache knew when it was marked.
+    pub(crate) const fn assumed(&self) -> bool {
+        self.assumed
+    }
+
+    pub(super) const fn area(&self) -> usize {
+        self.area
+    }
+
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
         self.marks.push(Touch { place, mark, tells });
     }
@@ -212,62 +262,60 @@ enum Target {
     Moved,
 }
 
-/// The names that a call binds or unbinds.
-fn names<'c>(call: &Call<'c>) -> impl Iterator<Item = (DirOp<'c>, Target)> {
-    let (first, second) = match call {
-        Call::Create { place, how: CreateHow::Unchecked(_) } => (Some((*place, Target::Changed)), None),
-        Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
-        | Call::Mkdir { place, .. }
-        | Call::Symlink { place, .. }
-        | Call::Mknod { place, .. } => (Some((*place, Target::None)), None),
-        Call::Remove { object } | Call::Rmdir { object } => (Some((*object, Target::Changed)), None),
-        Call::Rename { from, to } if from == to => (Some((*from, Target::Moved)), None),
-        Call::Rename { from, to } => (Some((*from, Target::Moved)), Some((*to, Target::Changed))),
-        Call::Link { link, .. } => (Some((*link, Target::None)), None),
-        Call::Null
-        | Call::Getattr { .. }
-        | Call::Setattr { .. }
-        | Call::Lookup { .. }
-        | Call::Access { .. }
-        | Call::Readlink { .. }
-        | Call::Read { .. }
-        | Call::Write { .. }
-        | Call::Readdir { .. }
-        | Call::Readdirplus { .. }
-        | Call::Fsstat { .. }
-        | Call::Fsinfo { .. }
-        | Call::Pathconf { .. }
-        | Call::Commit { .. } => (None, None),
-    };
-    first.into_iter().chain(second)
+/// What a call changes.
+#[derive(Default)]
+struct Changes<'c> {
+    /// Names that it binds or unbinds.
+    names: [Option<(DirOp<'c>, Target)>; 2],
+    /// Objects that it names.
+    objects: [Option<(FileHandle<'c>, Role)>; 2],
 }
 
-/// The objects that a call names and changes.
-fn objects<'c>(call: &Call<'c>) -> impl Iterator<Item = (FileHandle<'c>, Role)> {
-    let (first, second) = match call {
-        Call::Setattr { object, .. } => (Some((*object, Role::Object)), None),
-        Call::Write { file, .. } | Call::Commit { file, .. } => (Some((*file, Role::Object)), None),
-        Call::Create { place, .. }
-        | Call::Mkdir { place, .. }
-        | Call::Symlink { place, .. }
-        | Call::Mknod { place, .. } => (Some((place.dir, Role::Directory)), None),
-        Call::Remove { object } | Call::Rmdir { object } => (Some((object.dir, Role::Directory)), None),
-        Call::Rename { from, to } if from.dir == to.dir => (Some((from.dir, Role::Directory)), None),
-        Call::Rename { from, to } => (Some((from.dir, Role::Directory)), Some((to.dir, Role::To))),
-        Call::Link { file, link } => (Some((*file, Role::Object)), Some((link.dir, Role::Directory))),
-        Call::Null
-        | Call::Getattr { .. }
-        | Call::Lookup { .. }
-        | Call::Access { .. }
-        | Call::Readlink { .. }
-        | Call::Read { .. }
-        | Call::Readdir { .. }
-        | Call::Readdirplus { .. }
-        | Call::Fsstat { .. }
-        | Call::Fsinfo { .. }
-        | Call::Pathconf { .. } => (None, None),
-    };
-    first.into_iter().chain(second)
+impl<'c> Changes<'c> {
+    fn of(call: &Call<'c>) -> Self {
+        match call {
+            Call::Setattr { object, .. } => Self::object(*object),
+            Call::Write { file, .. } | Call::Commit { file, .. } => Self::object(*file),
+            Call::Create { place, how: CreateHow::Unchecked(_) } => Self::name(*place, Target::Changed),
+            Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
+            | Call::Mkdir { place, .. }
+            | Call::Symlink { place, .. }
+            | Call::Mknod { place, .. } => Self::name(*place, Target::None),
+            Call::Remove { object } | Call::Rmdir { object } => Self::name(*object, Target::Changed),
+            Call::Rename { from, to } if from == to => Self::name(*from, Target::Moved),
+            Call::Rename { from, to } => {
+                let second = Some((to.dir, Role::To)).filter(|_| from.dir != to.dir);
+                Self {
+                    names: [Some((*from, Target::Moved)), Some((*to, Target::Changed))],
+                    objects: [Some((from.dir, Role::Directory)), second],
+                }
+            }
+            Call::Link { file, link } => Self {
+                names: [Some((*link, Target::None)), None],
+                objects: [Some((*file, Role::Object)), Some((link.dir, Role::Directory))],
+            },
+            Call::Null
+            | Call::Getattr { .. }
+            | Call::Lookup { .. }
+            | Call::Access { .. }
+            | Call::Readlink { .. }
+            | Call::Read { .. }
+            | Call::Readdir { .. }
+            | Call::Readdirplus { .. }
+            | Call::Fsstat { .. }
+            | Call::Fsinfo { .. }
+            | Call::Pathconf { .. } => Self::default(),
+        }
+    }
+
+    fn object(object: FileHandle<'c>) -> Self {
+        Self { objects: [Some((object, Role::Object)), None], ..Self::default() }
+    }
+
+    /// A name, and so its directory.
+    fn name(what: DirOp<'c>, target: Target) -> Self {
+        Self { names: [Some((what, target)), None], objects: [Some((what.dir, Role::Directory)), None] }
+    }
 }
 
 /// Where the call's name leads now. Of a RENAME that cannot be said: it does nothing if both names are of one object.

@@ -3,8 +3,10 @@
 //! A preset is a word for values that go together, and decides nothing by itself. A mode that trusts every writer to come through
 //! MIDAS is refused where the export does not say so, however it was asked for: in the file, by a preset, or by a command.
 
+use super::Subtree;
+use super::key::Table;
 use super::reading::{Reading, Section};
-use super::value::{choice, share, time};
+use super::value::{Typed, choice, export_path, placed, share, time};
 use midas_core::cache::Mode;
 use midas_core::time::Span;
 
@@ -105,10 +107,7 @@ pub(super) fn caching(section: &Section<'_>, reading: &mut Reading<'_>) -> Optio
     let ttl_max = section.read("ttl_max", reading, time(TTL_LEAST, DAY));
     let absent_max = section.read_or("absent_max", said.and_then(Preset::absent_max), reading, time(Span::ZERO, DAY));
     let (mode, writers) = (mode?, writers?);
-    if !writers.permit(mode) {
-        let key = if section.gives("mode") { "mode" } else { "preset" };
-        reading.wrong(section.place(key), format!("{key}: {}", refusal(mode)));
-    }
+    permitted(section, mode, writers, reading);
     let caching = Caching {
         writers,
         lease_age_max: lease_age_max?,
@@ -121,6 +120,83 @@ pub(super) fn caching(section: &Section<'_>, reading: &mut Reading<'_>) -> Optio
     Some((preset?, mode, caching))
 }
 
+fn permitted(section: &Section<'_>, mode: Mode, writers: Writers, reading: &mut Reading<'_>) {
+    if !writers.permit(mode) {
+        let key = if section.gives("mode") { "mode" } else { "preset" };
+        reading.wrong(section.place(key), format!("{key}: {}", refusal(mode)));
+    }
+}
+
+/// The subtrees of an export with this path; what they do not say is as in the export.
+pub(super) fn subtrees(
+    export: &Section<'_>,
+    path: Option<&str>,
+    caching: Option<Caching>,
+    reading: &mut Reading<'_>,
+) -> Option<Vec<Subtree>> {
+    let mut paths: Vec<String> = Vec::new();
+    let mut all = Vec::new();
+    for section in export.inner(Table::Subtree, SUBTREES_MAX, reading) {
+        let typed = section.read("path", reading, placed(export_path));
+        if let Some(typed) = &typed {
+            below(path, typed, &paths, reading);
+            paths.push(typed.value.clone());
+        }
+        // Without the export's values, what is wrong here is told all the same.
+        all.push(subtree(&section, typed.map(|typed| typed.value), caching, reading));
+    }
+    all.into_iter().collect()
+}
+
+fn below(export: Option<&str>, typed: &Typed<String>, others: &[String], reading: &mut Reading<'_>) {
+    let Typed { value: path, at } = typed;
+    if others.contains(path) {
+        reading.wrong(*at, format!("there are two subtrees with the path '{path}'"));
+    }
+    let Some(export) = export else { return };
+    let root = export.trim_end_matches('/');
+    match path.strip_prefix(root) {
+        Some(rest) if rest.starts_with('/') && rest.len() > 1 => {}
+        Some("" | "/") => reading.wrong(*at, "path: this is the export itself; its own mode stands in [[export]]"),
+        Some(_) | None => {
+            reading.wrong(*at, format!("path: '{path}' is not below the export's '{export}'; write '{root}{path}'"));
+        }
+    }
+}
+
+fn subtree(
+    section: &Section<'_>,
+    path: Option<String>,
+    export: Option<Caching>,
+    reading: &mut Reading<'_>,
+) -> Option<Subtree> {
+    let preset = section.given("preset", reading, choice(&Preset::NAMES));
+    let said = preset.flatten();
+    let modes = Mode::ALL.map(|mode| (mode.name(), mode));
+    let mode = section.read_or("mode", said.map(Preset::mode), reading, choice(&modes));
+    let writers = section.given("writers", reading, choice(&Writers::NAMES));
+    let lease_age_max = section.given("lease_age_max", reading, time(SECOND, HOUR));
+    let immutable_age_max = section.given("immutable_age_max", reading, time(SECOND, DAY));
+    let stale_target = section.given("stale_target", reading, share);
+    let ttl_max = section.given("ttl_max", reading, time(TTL_LEAST, DAY));
+    let absent_max = section.given("absent_max", reading, time(Span::ZERO, DAY));
+    let (export, mode) = (export?, mode?);
+    let writers = writers?.unwrap_or(export.writers);
+    permitted(section, mode, writers, reading);
+    let caching = Caching {
+        writers,
+        lease_age_max: lease_age_max?.unwrap_or(export.lease_age_max),
+        immutable_age_max: immutable_age_max?.unwrap_or(export.immutable_age_max),
+        stale_target: stale_target?.unwrap_or(export.stale_target),
+        ttl_max: ttl_max?.unwrap_or(export.ttl_max),
+        absent_max: absent_max?.or(said.and_then(Preset::absent_max)).unwrap_or(export.absent_max),
+        ..export
+    };
+    Some(Subtree { path: path?, preset: said, mode, caching })
+}
+
+/// Subtrees of an export.
+const SUBTREES_MAX: usize = 16;
 const SECOND: Span = Span::from_secs(1);
 const HOUR: Span = Span::from_secs(3600);
 const DAY: Span = Span::from_secs(24 * 3600);

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Place};
 use super::key::Table;
-use super::{Config, Export, Pool, Writers};
+use super::{Config, Export, Pool, Subtree, Writers};
 use midas_core::cache::Mode;
 use std::collections::HashMap;
 use std::fmt;
@@ -89,14 +89,35 @@ impl Export {
         if self.caching.writers.permit(new.mode) {
             self.mode = new.mode;
         }
+        for subtree in &mut self.subtrees {
+            if let Some(other) = new.subtrees.iter().find(|other| other.path == subtree.path) {
+                subtree.take_mode(other);
+            }
+        }
     }
 
-    /// The mode in force after a reload that put these rules in place of others: what a command has set stays, unless the file now
-    /// says another mode or no longer permits it.
-    pub(crate) fn mode_after(&self, old: &Self, in_force: Mode) -> Mode {
-        match self.mode == old.mode && self.caching.writers.permit(in_force) {
-            true => in_force,
-            false => self.mode,
+    /// The modes in force after a reload that put these rules in place of others, its own first, then those of its subtrees: what a
+    /// command has set stays, unless the file now says another mode or no longer permits it.
+    pub(crate) fn modes_after(&self, old: &Self, in_force: &[Mode]) -> Vec<Mode> {
+        let after = |(((mode, writers), (before, _)), in_force): ((Said, Said), &Mode)| {
+            if mode == before && writers.permit(*in_force) { *in_force } else { mode }
+        };
+        self.said().zip(old.said()).zip(in_force).map(after).collect()
+    }
+
+    fn said(&self) -> impl Iterator<Item = Said> {
+        let subtrees = self.subtrees.iter().map(|subtree| (subtree.mode, subtree.caching.writers));
+        std::iter::once((self.mode, self.caching.writers)).chain(subtrees)
+    }
+}
+
+impl Subtree {
+    fn take_mode(&mut self, new: &Self) {
+        if new.caching.writers == Writers::Anyone {
+            self.caching.writers = Writers::Anyone;
+        }
+        if self.caching.writers.permit(new.mode) {
+            self.mode = new.mode;
         }
     }
 }
@@ -114,6 +135,9 @@ impl fmt::Display for Change {
         }
     }
 }
+
+/// What a file says of a part of an export.
+type Said = (Mode, Writers);
 
 type Entries<'e> = HashMap<(&'e Place, &'static str), &'e Entry>;
 
@@ -142,7 +166,14 @@ fn restart(place: &Place, difference: Difference) -> Change {
 fn names_its_table(entry: &Entry) -> bool {
     match entry.place.table {
         Table::Pool => entry.key == "name",
-        Table::Export => entry.key == "path",
-        Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+        Table::Export | Table::Subtree => entry.key == "path",
+        Table::Top
+        | Table::Listen
+        | Table::Cache
+        | Table::Cluster
+        | Table::Limits
+        | Table::Log
+        | Table::Admin
+        | Table::State => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::key::Table;
 use super::value::show_size;
-use super::{Access, Config, Export, Level, LogFormat, Pool, Preset, Squash, Writers};
+use super::{Access, Cluster, ClusterMember, Config, Export, Level, LogFormat, Pool, Preset, Squash, Subtree, Writers};
 use midas_workload::units::show_span;
 use std::fmt;
 
@@ -38,9 +38,13 @@ impl Config {
             one(Table::Listen, "portmap", or(listed(&self.listen.portmap), "off")),
         ];
         entries.extend(self.pools.iter().flat_map(of_pool));
-        entries.extend(self.exports.iter().flat_map(|export| of_export(export, &self.pool_of(export).name)));
+        for export in &self.exports {
+            entries.extend(of_export(export, &self.pool_of(export).name));
+            entries.extend(export.subtrees.iter().flat_map(of_subtree));
+        }
+        entries.extend([one(Table::Cache, "memory", show_size(self.cache.memory as u64))]);
+        entries.extend(of_cluster(self.cluster.as_ref()));
         entries.extend([
-            one(Table::Cache, "memory", show_size(self.cache.memory as u64)),
             one(Table::Limits, "connections", self.limits.connections.to_string()),
             one(Table::Limits, "record", show_size(self.limits.record as u64)),
             one(Table::Limits, "calls_per_client", self.limits.calls_per_client.to_string()),
@@ -115,6 +119,40 @@ fn of_export(export: &Export, pool: &str) -> Vec<Entry> {
         ("absent_max", show_span(caching.absent_max)),
     ];
     at(&Place { table: Table::Export, name: Some(export.path.clone()) }, values)
+}
+
+fn of_cluster(cluster: Option<&Cluster>) -> Vec<Entry> {
+    let member = |ClusterMember { name, address, witness }: &ClusterMember| {
+        let witness = if *witness { " witness" } else { "" };
+        format!("{name}={address}{witness}")
+    };
+    let said = |value: &dyn Fn(&Cluster) -> String| cluster.map_or_else(|| "off".to_owned(), value);
+    let values = [
+        ("name", said(&|cluster| cluster.name.clone())),
+        ("listen", said(&|cluster| cluster.listen.to_string())),
+        ("members", said(&|cluster| cluster.members.iter().map(member).collect::<Vec<_>>().join(", "))),
+        ("key_file", said(&|cluster| cluster.key_file.display().to_string())),
+        ("me", said(&|cluster| cluster.me.clone())),
+        ("lease", said(&|cluster| show_span(cluster.lease))),
+        ("suspect_after", said(&|cluster| show_span(cluster.suspect_after))),
+    ];
+    at(&Place { table: Table::Cluster, name: None }, values)
+}
+
+fn of_subtree(subtree: &Subtree) -> Vec<Entry> {
+    let caching = &subtree.caching;
+    let values = [
+        ("path", subtree.path.clone()),
+        ("preset", subtree.preset.map_or_else(|| "none".to_owned(), |preset| named(&Preset::NAMES, &preset))),
+        ("mode", subtree.mode.name().to_owned()),
+        ("writers", named(&Writers::NAMES, &caching.writers)),
+        ("lease_age_max", show_span(caching.lease_age_max)),
+        ("immutable_age_max", show_span(caching.immutable_age_max)),
+        ("stale_target", caching.stale_target.to_string()),
+        ("ttl_max", show_span(caching.ttl_max)),
+        ("absent_max", show_span(caching.absent_max)),
+    ];
+    at(&Place { table: Table::Subtree, name: Some(subtree.path.clone()) }, values)
 }
 
 fn at<const N: usize>(place: &Place, values: [(&'static str, String); N]) -> Vec<Entry> {

@@ -14,8 +14,12 @@ pub enum Table {
     Pool,
     /// What clients mount; there may be several.
     Export,
+    /// A part of an export that is cached in another way; there may be several, or none.
+    Subtree,
     /// What is kept of all exports' answers.
     Cache,
+    /// The proxies that belong together.
+    Cluster,
     /// What is taken at most.
     Limits,
     /// What is said.
@@ -56,12 +60,14 @@ pub enum Fallback {
 
 impl Table {
     /// All, in the order of the document.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Top,
         Self::Listen,
         Self::Pool,
         Self::Export,
+        Self::Subtree,
         Self::Cache,
+        Self::Cluster,
         Self::Limits,
         Self::Log,
         Self::Admin,
@@ -75,7 +81,9 @@ impl Table {
             Self::Listen => Some("listen"),
             Self::Pool => Some("pool"),
             Self::Export => Some("export"),
+            Self::Subtree => Some("subtree"),
             Self::Cache => Some("cache"),
+            Self::Cluster => Some("cluster"),
             Self::Limits => Some("limits"),
             Self::Log => Some("log"),
             Self::Admin => Some("admin"),
@@ -86,9 +94,38 @@ impl Table {
     /// Whether there may be several: `[[pool]]`.
     pub const fn is_list(self) -> bool {
         match self {
-            Self::Pool | Self::Export => true,
-            Self::Top | Self::Listen | Self::Cache | Self::Limits | Self::Log | Self::Admin | Self::State => false,
+            Self::Pool | Self::Export | Self::Subtree => true,
+            Self::Top
+            | Self::Listen
+            | Self::Cache
+            | Self::Cluster
+            | Self::Limits
+            | Self::Log
+            | Self::Admin
+            | Self::State => false,
         }
+    }
+
+    /// The table that it stands in; none for one that stands on its own.
+    pub const fn parent(self) -> Option<Self> {
+        match self {
+            Self::Subtree => Some(Self::Export),
+            Self::Top
+            | Self::Listen
+            | Self::Pool
+            | Self::Export
+            | Self::Cache
+            | Self::Cluster
+            | Self::Limits
+            | Self::Log
+            | Self::Admin
+            | Self::State => None,
+        }
+    }
+
+    /// The table of this name that stands in this one.
+    pub fn inner(self, name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.parent() == Some(self) && table.name() == Some(name))
     }
 
     /// Its keys, in the order of the document.
@@ -110,10 +147,11 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = self.parent().and_then(Self::name).map_or_else(String::new, |parent| format!("{parent}."));
         match (self.name(), self.is_list()) {
             (None, _) => f.write_str("the top level"),
-            (Some(name), true) => write!(f, "[[{name}]]"),
-            (Some(name), false) => write!(f, "[{name}]"),
+            (Some(name), true) => write!(f, "[[{parent}{name}]]"),
+            (Some(name), false) => write!(f, "[{parent}{name}]"),
         }
     }
 }
@@ -136,6 +174,8 @@ const LISTEN: Key = Key { table: Table::Listen, takes: "`address:port`, one or a
 const POOL: Key = Key { table: Table::Pool, ..RESTART };
 const EXPORT: Key = Key { table: Table::Export, ..RESTART };
 const LIVE: Key = Key { live: true, ..EXPORT };
+const CLUSTER: Key = Key { table: Table::Cluster, ..RESTART };
+const SUBTREE: Key = Key { table: Table::Subtree, default: Fallback::Words("the export's"), ..RESTART };
 const LIMIT: Key = Key { table: Table::Limits, ..RESTART };
 
 /// Every key.
@@ -364,12 +404,97 @@ pub const KEYS: &[Key] = &[
         ..EXPORT
     },
     Key {
+        name: "path",
+        takes: "absolute path below the export's",
+        default: Fallback::Mandatory,
+        meaning: "the directory whose files, and those of all directories below it, are cached in this way",
+        ..SUBTREE
+    },
+    Key {
+        name: "preset",
+        takes: "`scratch`, `software-tree`, `dataset`",
+        default: Fallback::Words("none"),
+        meaning: "what the subtree is for: sets `mode`, and what goes with it",
+        ..SUBTREE
+    },
+    Key {
+        name: "mode",
+        takes: "`strict`, `lease`, `ttl`, `immutable`",
+        default: Fallback::Mandatory,
+        live: true,
+        meaning: "how far the cache may be trusted here; need not be given beside a preset",
+        ..SUBTREE
+    },
+    Key {
+        name: "writers",
+        takes: "`anyone`, `midas-only`",
+        meaning: "who changes the files of the subtree",
+        ..SUBTREE
+    },
+    Key { name: "lease_age_max", takes: "time, 1s..1h", meaning: "as in the export", ..SUBTREE },
+    Key { name: "immutable_age_max", takes: "time, 1s..24h", meaning: "as in the export", ..SUBTREE },
+    Key {
+        name: "stale_target",
+        takes: "number between 0 and 1, both excluded",
+        meaning: "as in the export",
+        ..SUBTREE
+    },
+    Key { name: "ttl_max", takes: "time, 100ms..24h", meaning: "as in the export", ..SUBTREE },
+    Key { name: "absent_max", takes: "time, 0s..24h", meaning: "as in the export", ..SUBTREE },
+    Key {
         table: Table::Cache,
         name: "memory",
         takes: "size, 1MiB..1TiB",
         default: Fallback::Value("\"256MiB\""),
         meaning: "what is kept of all exports' answers; at the limit what is least used goes",
         ..RESTART
+    },
+    Key {
+        name: "name",
+        takes: "letters, digits, `-`, `_`, `.`",
+        meaning: "what the cluster is called; members of another one are refused",
+        ..CLUSTER
+    },
+    Key {
+        name: "listen",
+        takes: "`address:port`",
+        default: Fallback::Value("\"0.0.0.0:7049\""),
+        meaning: "where the other members reach this one, TCP and UDP",
+        ..CLUSTER
+    },
+    Key {
+        name: "members",
+        takes: "a list of two to 16: `name=host:port`, and ` witness` behind one that votes and serves nobody",
+        meaning: "all proxies of the cluster, in the same order everywhere ([cluster.md](cluster.md))",
+        ..CLUSTER
+    },
+    Key {
+        name: "key_file",
+        takes: "absolute path",
+        default: Fallback::Value("\"/etc/midas/cluster.key\""),
+        meaning: "the secret of the cluster, the same everywhere, readable by its owner alone (`midas cluster key FILE` makes one)",
+        ..CLUSTER
+    },
+    Key {
+        name: "me",
+        takes: "name of a member",
+        default: Fallback::Words("the member that is called as this host is"),
+        meaning: "which member this is",
+        ..CLUSTER
+    },
+    Key {
+        name: "lease",
+        takes: "time, 100ms..60s",
+        default: Fallback::Value("\"2s\""),
+        meaning: "how long a member may answer from its cache without hearing from the others; a dead one delays changes by as much",
+        ..CLUSTER
+    },
+    Key {
+        name: "suspect_after",
+        takes: "time, 500ms..60s",
+        default: Fallback::Value("\"3s\""),
+        meaning: "how long a member may be silent before the others agree to go on without it",
+        ..CLUSTER
     },
     Key {
         name: "connections",

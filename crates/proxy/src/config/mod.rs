@@ -6,6 +6,7 @@
 mod address;
 pub(crate) mod caching;
 mod change;
+mod cluster;
 mod entry;
 mod error;
 mod key;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use caching::{Caching, Preset, Writers};
 pub use change::{Applies, Change, Difference};
+pub use cluster::{Cluster, ClusterMember};
 pub use entry::{Entry, Place};
 pub use error::{ConfigError, PROBLEMS_MAX, Problem};
 pub use key::{Fallback, KEYS, Key, Table};
@@ -47,6 +49,7 @@ pub struct Config {
     pools: Vec<Pool>,
     exports: Vec<Export>,
     cache: Cache,
+    cluster: Option<Cluster>,
     limits: Limits,
     log: Log,
     admin: Admin,
@@ -122,6 +125,21 @@ pub struct Export {
     /// How its calls are routed.
     pub policy: Policy,
     /// What the file says that it is for; `mode` and `caching` have what follows from it.
+    pub preset: Option<Preset>,
+    /// How far the cache may be trusted.
+    pub mode: Mode,
+    /// Who else writes, and how old answers may become. Its writers permit its mode.
+    pub caching: Caching,
+    /// Its parts that are cached in another way: different paths below its own.
+    pub subtrees: Vec<Subtree>,
+}
+
+/// A directory of an export, and all that lies below it, as far as no other subtree has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subtree {
+    /// As clients see it, the export's path included.
+    pub path: String,
+    /// What the file says that it is for.
     pub preset: Option<Preset>,
     /// How far the cache may be trusted.
     pub mode: Mode,
@@ -289,6 +307,11 @@ impl Config {
     /// The cache of all exports.
     pub fn cache(&self) -> Cache {
         self.cache
+    }
+
+    /// The proxies that it belongs to, if it is not alone.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
     }
 
     /// What the daemon takes at most.

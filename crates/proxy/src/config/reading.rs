@@ -75,7 +75,7 @@ pub(super) struct Section<'t> {
 impl<'t> Section<'t> {
     pub(super) fn open(table: Table, typed: &'t DeTable<'t>, at: usize, reading: &mut Reading<'_>) -> Self {
         for (name, _) in typed {
-            if table.key(name.get_ref()).is_none() {
+            if table.key(name.get_ref()).is_none() && table.inner(name.get_ref()).is_none() {
                 reading.wrong(name.span().start, unknown_key(name.get_ref(), table));
             }
         }
@@ -85,6 +85,24 @@ impl<'t> Section<'t> {
     /// A table that the file does not have: all defaults.
     pub(super) fn absent(table: Table) -> Self {
         Self { table, typed: None, at: 0 }
+    }
+
+    /// The tables of a kind that stand in this one.
+    pub(super) fn inner(&self, table: Table, most: usize, reading: &mut Reading<'_>) -> Vec<Self> {
+        let Some(found) = self.typed.zip(table.name()).and_then(|(typed, name)| typed.get(name)) else {
+            return Vec::new();
+        };
+        let members = found.get_ref().as_array().filter(|list| list.iter().all(|one| one.get_ref().is_table()));
+        let Some(members) = members else {
+            reading
+                .wrong(found.span().start, format!("'{}' is a table; write {table}", table.name().unwrap_or_default()));
+            return Vec::new();
+        };
+        if members.len() > most {
+            reading.wrong(found.span().start, format!("there may be {most} of {table} at most, got {}", members.len()));
+        }
+        let typed = members.iter().take(most).filter_map(|one| Some((one.get_ref().as_table()?, one.span().start)));
+        typed.map(|(typed, at)| Self::open(table, typed, at, reading)).collect()
     }
 
     /// The value of a key, or its default.

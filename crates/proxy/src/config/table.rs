@@ -1,7 +1,8 @@
 //! From the document to the [`Config`]: table by table, then what must fit together.
 
 use super::address::collide;
-use super::caching::caching;
+use super::caching::{Writers, caching, subtrees};
+use super::cluster;
 use super::key::Table;
 use super::nearest::{nearest, suggestion};
 use super::reading::{Reading, Section};
@@ -31,9 +32,10 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let threads = threads(root, reading);
     let (listen, listeners) = listen(&single(root, Table::Listen, reading), reading);
     let (pools, names) = pools(root, reading);
-    let exports = exports(root, &names, reading);
+    let exports = exports(root, (&names, pools.as_deref()), reading);
     let cache = cache(&single(root, Table::Cache, reading), reading);
     let limits = limits(&single(root, Table::Limits, reading), reading);
+    let cluster = clustered(root, &listeners, reading);
     let log = log(&single(root, Table::Log, reading), reading);
     let admin = admin(&single(root, Table::Admin, reading), &listeners, reading);
     let state = state(&single(root, Table::State, reading), reading);
@@ -43,6 +45,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
         pools: pools?,
         exports: exports?,
         cache: cache?,
+        cluster: cluster?,
         limits: limits?,
         log: log?,
         admin: admin?,
@@ -55,6 +58,9 @@ fn unknown_tables(root: &DeTable<'_>, reading: &mut Reading<'_>) {
     for (name, value) in root {
         let (name, at) = (name.get_ref().as_ref(), name.span().start);
         match (table_called(name), value.get_ref()) {
+            (Some(table), _) if table.parent().is_some() => {
+                reading.wrong(at, format!("'{name}' stands in an export; write {table} below its [[export]]"));
+            }
             (None, DeValue::Table(_)) => reading.wrong(at, unknown_table(name, &format!("[{name}]"))),
             (None, typed) if is_table(typed) => reading.wrong(at, unknown_table(name, &format!("[[{name}]]"))),
             (Some(table), typed) if !is_kind(table, typed) => {
@@ -66,11 +72,12 @@ fn unknown_tables(root: &DeTable<'_>, reading: &mut Reading<'_>) {
 }
 
 fn unknown_table(name: &str, typed: &str) -> String {
-    let names = Table::ALL.into_iter().filter_map(Table::name);
+    let names = Table::ALL.into_iter().filter(|table| table.parent().is_none()).filter_map(Table::name);
     match nearest(name, names).and_then(table_called) {
         Some(near) => format!("unknown table {typed}; did you mean {near}?"),
         None => {
-            let all = Table::ALL.iter().filter(|table| table.name().is_some()).map(ToString::to_string);
+            let outer = |table: &&Table| table.name().is_some() && table.parent().is_none();
+            let all = Table::ALL.iter().filter(outer).map(ToString::to_string);
             format!("unknown table {typed}; possible: {}", all.collect::<Vec<_>>().join(", "))
         }
     }
@@ -230,7 +237,11 @@ fn no_server_twice(servers: &[Typed<(String, SocketAddr)>], reading: &mut Readin
     }
 }
 
-fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'_>) -> Option<Vec<Export>> {
+fn exports(
+    root: &DeTable<'_>,
+    (names, pools): (&[Option<String>], Option<&[Pool]>),
+    reading: &mut Reading<'_>,
+) -> Option<Vec<Export>> {
     let sections = several(root, Table::Export, EXPORTS_MAX, reading);
     let mut exports = Vec::new();
     let mut paths: Vec<String> = Vec::new();
@@ -242,9 +253,40 @@ fn exports(root: &DeTable<'_>, pools: &[Option<String>], reading: &mut Reading<'
             }
             paths.push(path.value.clone());
         }
-        exports.push(export(section, path.map(|path| path.value), pools, reading));
+        exports.push(export(section, path.map(|path| path.value), names, reading));
     }
-    exports.into_iter().collect()
+    let exports: Vec<Export> = exports.into_iter().collect::<Option<_>>()?;
+    for (section, export) in sections.iter().zip(&exports) {
+        if let Some((server, other)) = pools.and_then(|pools| past_marks(pools, &exports, export)) {
+            let said = format!(
+                "writers: '{}' writes to the same files at {server} through another pool, unnoticed here: give both exports one pool, or \
+                 write \"anyone\"",
+                other.path
+            );
+            reading.wrong(section.place("writers"), said);
+        }
+    }
+    Some(exports)
+}
+
+/// An export whose changes are not marked in this one, which relies on marks: they are kept by pool. The server shows that the files are the same.
+fn past_marks<'e>(pools: &'e [Pool], exports: &'e [Export], export: &Export) -> Option<(&'e str, &'e Export)> {
+    let shared = |other: &Export| {
+        let here = &pools[export.pool].servers;
+        pools[other.pool].servers.iter().find(|server| here.iter().any(|mine| mine.address == server.address))
+    };
+    let writes = |other: &&Export| {
+        other.pool != export.pool && other.access == Access::ReadWrite && overlap(&other.source, &export.source)
+    };
+    let mut others = exports.iter().filter(writes).filter_map(|other| Some((shared(other)?.name.as_str(), other)));
+    others.next().filter(|_| export.caching.writers == Writers::MidasOnly)
+}
+
+/// Whether one of two directories lies in the other, or is it.
+fn overlap(one: &str, other: &str) -> bool {
+    let names = |path: &str| path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (names(one), names(other));
+    one.iter().zip(&other).all(|(one, other)| one == other)
 }
 
 fn export(
@@ -264,6 +306,7 @@ fn export(
     let insecure = section.read("insecure", reading, flag);
     let policy = section.read("policy", reading, value::policy);
     let caching = caching(section, reading);
+    let subtrees = subtrees(section, path.as_deref(), caching.as_ref().map(|(_, _, caching)| *caching), reading);
     let (path, (preset, mode, caching)) = (path?, caching?);
     Some(Export {
         source: source?.unwrap_or_else(|| path.clone()),
@@ -278,6 +321,7 @@ fn export(
         preset,
         mode,
         caching,
+        subtrees: subtrees?,
     })
 }
 
@@ -293,6 +337,21 @@ fn pool_called(name: &Typed<String>, pools: &[Option<String>], reading: &mut Rea
 
 fn cache(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Cache> {
     Some(Cache { memory: section.read("memory", reading, size(1 << 20, 1 << 40))? })
+}
+
+/// The cluster, if the file has one.
+#[expect(clippy::option_option, reason = "the outer one is every reader's: what is wrong has been said")]
+fn clustered(
+    root: &DeTable<'_>,
+    listeners: &[Listener],
+    reading: &mut Reading<'_>,
+) -> Option<Option<cluster::Cluster>> {
+    if Table::Cluster.name().is_none_or(|name| root.get(name).is_none()) {
+        return Some(None);
+    }
+    let (cluster, listen) = cluster::cluster(&single(root, Table::Cluster, reading), reading)?;
+    no_collision(listeners, "listen", &listen, reading);
+    Some(Some(cluster))
 }
 
 fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {

@@ -1,6 +1,7 @@
 //! Whole files: what they mean, and what is wrong with them.
 
 mod caching;
+mod cluster;
 
 use super::*;
 use midas_core::route::policy::Gap;
@@ -77,8 +78,26 @@ immutable_age_max = "24h"
 stale_target = 1e-2
 ttl_max = "500ms"
 absent_max = "0s"
+[[export.subtree]]
+path = "/tree"
+preset = "dataset"
+mode = "ttl"
+writers = "midas-only"
+lease_age_max = "7s"
+immutable_age_max = "7h"
+stale_target = 0.5
+ttl_max = "7s"
+absent_max = "7s"
 [cache]
 memory = "1GiB"
+[cluster]
+name = "site"
+listen = "10.0.0.9:7050"
+members = ["a=nas1:7049", "b=10.0.0.9:7050", "w=[fd00::3]:7049 witness"]
+key_file = "/etc/m.key"
+me = "b"
+lease = "500ms"
+suspect_after = "10s"
 [limits]
 connections = 100
 record = "1MiB"
@@ -163,8 +182,10 @@ fn the_example_means_what_it_says() {
             preset: None,
             mode: Mode::Strict,
             caching: caching::DEFAULT,
+            subtrees: Vec::new(),
         }],
         cache: Cache { memory: 256 << 20 },
+        cluster: None,
         limits: Limits {
             connections: 16_384,
             record: 2 << 20,
@@ -229,7 +250,23 @@ fn every_key_may_be_given_otherwise() {
         "0.01",
         "500ms",
         "0s",
+        "/tree",
+        "dataset",
+        "ttl",
+        "midas-only",
+        "7s",
+        "25200s",
+        "0.5",
+        "7s",
+        "7s",
         "1GiB",
+        "site",
+        "10.0.0.9:7050",
+        "a=10.0.0.1:7049, b=10.0.0.9:7050, w=[fd00::3]:7049 witness",
+        "/etc/m.key",
+        "b",
+        "500ms",
+        "10s",
         "100",
         "1MiB",
         "16",
@@ -244,6 +281,30 @@ fn every_key_may_be_given_otherwise() {
     assert_eq!(values, want);
     let given: BTreeSet<&str> = OTHERWISE.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
     assert!(KEYS.iter().all(|key| given.contains(key.name)), "a key is missing in this test");
+}
+
+#[test]
+fn writers_through_another_pool_of_the_same_servers_are_not_midas_only() {
+    // the other export's server, source and access, and whether it is in the way of `writers = "midas-only"` for /a
+    let cases = [
+        ("10.0.0.1:2049", "/a", "rw", true),
+        ("10.0.0.1:2049", "/", "rw", true),
+        ("10.0.0.1:2049", "/a/b", "rw", true),
+        ("10.0.0.1:2049", "/ab", "rw", false),
+        ("10.0.0.1:2049", "/a", "ro", false),
+        ("10.0.0.2:2049", "/a", "rw", false),
+    ];
+    for (server, source, access, clash) in cases {
+        let text = format!(
+            "[listen]\nnfs = \"127.0.0.1:2049\"\n[[pool]]\nname = \"p\"\nservers = [\"10.0.0.1:2049\"]\n\
+             [[pool]]\nname = \"q\"\nservers = [\"10.0.0.9:2049\", \"{server}\"]\n\
+             [[export]]\npath = \"/a\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\nwriters = \"midas-only\"\n\
+             [[export]]\npath = \"/other\"\nsource = \"{source}\"\npool = \"q\"\nclients = [\"10.0.0.0/8\"]\naccess = \"{access}\"\n"
+        );
+        let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(said.contains("'/other' writes to the same files at 10.0.0.1:2049"), clash, "{source}: {said}");
+        assert_eq!(said.is_empty(), !clash, "{said}");
+    }
 }
 
 #[test]
@@ -399,7 +460,7 @@ fn a_wrong_table_is_told() {
         (one("[[exprot]]\n"), "8:3: unknown table [[exprot]]; did you mean [[export]]?"),
         (
             one("[leases]\n"),
-            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [limits], [log], [admin], [state]",
+            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [cluster], [limits], [log], [admin], [state]",
         ),
         (one("[[log]]\n"), "8:3: 'log' is a table; write [log]"),
         (SHORT.replacen("[[pool]]", "[pool]", 1), "1:2: 'pool' is a table; write [[pool]]"),
@@ -598,7 +659,8 @@ fn the_order_of_pools_and_exports_makes_no_difference() {
 #[test]
 fn every_key_has_an_entry_and_every_entry_is_a_key() {
     let listed: Vec<(Table, &str)> = KEYS.iter().map(|key| (key.table, key.name)).collect();
-    let entries = parsed(EXAMPLE).entries();
+    let example = format!("{EXAMPLE}[[export.subtree]]\npath = \"/scratch/software\"\nmode = \"ttl\"\n");
+    let entries = parsed(&example).entries();
     assert_eq!(entries.iter().map(|entry| (entry.place.table, entry.key)).collect::<Vec<_>>(), listed);
     assert_eq!(listed.iter().collect::<BTreeSet<_>>().len(), listed.len(), "a key is listed twice");
 }
@@ -625,7 +687,10 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let value = if key.takes.starts_with("time") { "\"9999h\"" } else { "9999999999999" };
         let text = match key.table.name() {
             None => format!("{} = {value}", key.name),
-            Some(_) => format!("{}\n{} = {value}", key.table, key.name),
+            Some(_) => {
+                let parent = key.table.parent().map_or_else(String::new, |parent| format!("{parent}\n"));
+                format!("{parent}{}\n{} = {value}", key.table, key.name)
+            }
         };
         let said = wrong(&text);
         let range = said
@@ -635,7 +700,7 @@ fn the_ranges_of_the_document_are_those_of_the_readers() {
         let (said_least, said_most) = range.split([' ', ',']).find_map(|word| word.split_once("..")).unwrap();
         assert!(same(least, said_least) && same(most, said_most), "{}: {least}..{most}, but {range}", key.name);
     }
-    assert_eq!(ranged.count(), 23);
+    assert_eq!(ranged.count(), 29);
 }
 
 #[test]

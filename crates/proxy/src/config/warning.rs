@@ -1,6 +1,6 @@
 //! What is allowed and probably not meant.
 
-use super::{Config, Export, Squash};
+use super::{Cluster, Config, Export, Squash};
 
 impl Config {
     /// What an administrator should look at again, one line each.
@@ -10,6 +10,7 @@ impl Config {
             unused.map(|pool| format!("pool '{}' has no export", self.pools[pool].name)).collect();
         warnings.extend(self.exports.iter().filter_map(anyone_is_anyone));
         warnings.extend(self.exports.iter().enumerate().filter_map(|(index, export)| self.same_source(index, export)));
+        warnings.extend(self.cluster.as_ref().and_then(no_majority));
         warnings
     }
 
@@ -23,6 +24,16 @@ impl Config {
             other.path
         ))
     }
+}
+
+fn no_majority(cluster: &Cluster) -> Option<String> {
+    (cluster.members.len() == 2).then(|| {
+        let Cluster { name, .. } = cluster;
+        format!(
+            "cluster '{name}' has two members and no witness: when one is lost the other is no majority, forwards reads uncached and \
+             holds changes on lease exports until it is back; a third member with ' witness' needs no more than a small machine"
+        )
+    })
 }
 
 fn anyone_is_anyone(export: &Export) -> Option<String> {

@@ -156,6 +156,7 @@ fn kind_of<K>(message: &Message<K>) -> u64 {
         Message::Acknowledge { .. } => 5,
         Message::Refuse { .. } => 6,
         Message::Over { .. } => 7,
+        Message::Drop { .. } => 8,
     }
 }
 

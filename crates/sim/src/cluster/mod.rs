@@ -279,6 +279,10 @@ impl World {
                 }
                 node.unpin(local, id);
             }
+            Effect::Drop(keys) => {
+                let cache = &mut self.nodes[node].cache;
+                keys.into_iter().for_each(|key| cache.invalidate(local, key));
+            }
             Effect::Permit(id, until) => self.permitted(node, id, until),
             Effect::Refused(id, why) => self.refused(node, id, why),
         }

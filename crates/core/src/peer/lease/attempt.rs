@@ -36,6 +36,8 @@ pub enum State {
     Pending,
     /// The server replied: what it said, if somebody may ask again.
     Ended(Option<Box<[u8]>>),
+    /// The same, but a copy that was sent before may still run for a while.
+    Copied(Option<Box<[u8]>>),
     /// It cannot run any more, and nobody knows whether it did.
     Unknown,
     /// It never left.

@@ -117,7 +117,7 @@ impl<K: Copy + Ord> Book<K> {
         let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
             State::Cancelled => None,
             State::Pending => Some(Refusal::UnderWay),
-            State::Ended(answer) => Some(Refusal::Executed(answer.clone())),
+            State::Ended(answer) | State::Copied(answer) => Some(Refusal::Executed(answer.clone())),
             State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
         });
         let once = same.filter(|_| rules.has(Rule::Once));
@@ -279,11 +279,13 @@ impl<K: Copy + Ord> Member<K> {
             true => self.book.tainted(id, &record.intent.names),
             false => None,
         };
+        let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
+        let copies = copies.then(|| now + self.terms.longer(self.terms.hold));
         if state != State::Cancelled {
             self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
         }
         self.book.close(now, id, state);
-        match taint.filter(|until| now < *until) {
+        match taint.max(copies).filter(|until| now < *until) {
             Some(until) => {
                 self.book.due.insert((until, id));
             }
@@ -349,7 +351,7 @@ impl<K: Copy + Ord> Member<K> {
                 }
                 // A deadline that was moved or taken back.
                 (State::Pending, _) => {}
-                (State::Ended(_) | State::Unknown | State::Cancelled, _) => self.unmark(id),
+                (State::Ended(_) | State::Copied(_) | State::Unknown | State::Cancelled, _) => self.unmark(id),
             }
         }
         self.book.forget(now, self.terms.remember);

@@ -2,6 +2,7 @@
 
 use super::attempt::{AttemptId, Intent, Refusal, State, Told};
 use crate::time::Time;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What a member can say of the time before a view (R10).
@@ -83,5 +84,10 @@ pub enum Message<K> {
         id: AttemptId,
         /// How.
         state: State,
+    },
+    /// What is kept of these is not true: they came to be while nobody could name them.
+    Drop {
+        /// Which.
+        keys: Box<[K]>,
     },
 }

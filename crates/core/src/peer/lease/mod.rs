@@ -23,6 +23,7 @@ pub use rules::{Rule, Rules};
 pub use view::{Life, MEMBERS_MAX, MemberId, View};
 
 use crate::time::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use book::Book;
@@ -94,6 +95,8 @@ pub enum Effect<K> {
     Mark(AttemptId, Intent<K>),
     /// It is over.
     Unmark(AttemptId),
+    /// What is kept of these is not true.
+    Drop(Box<[K]>),
     /// This call may leave until then; a call under a hold likewise.
     Permit(AttemptId, Time),
     /// This call must not leave.
@@ -113,7 +116,9 @@ pub enum Purpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The server replied; what it said, if a client may ask again.
-    Replied(Option<alloc::boxed::Box<[u8]>>),
+    Replied(Option<Box<[u8]>>),
+    /// The same, but it was sent more than once: an earlier copy may still run.
+    Copied(Option<Box<[u8]>>),
     /// It never left.
     NeverLeft,
     /// Its connection broke: it may still run (R8).
@@ -187,6 +192,7 @@ impl<K: Copy + Ord> Member<K> {
             Message::Announce { epoch, id, round, intent } => self.announced(now, from, epoch, (id, round), intent),
             Message::Acknowledge { epoch, id, round } => self.acknowledged(now, from, epoch, (id, round)),
             Message::Refuse { epoch, id, round, why } => self.refused(now, from, epoch, (id, round), why),
+            Message::Drop { keys } => self.effects.push_back(Effect::Drop(keys)),
             Message::Over { id, state } => {
                 if id.owner == from {
                     self.over(now, id, state);

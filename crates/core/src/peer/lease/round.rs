@@ -89,6 +89,7 @@ impl<K: Copy + Ord> Member<K> {
         let taint = self.taint(id);
         let state = match outcome {
             Outcome::Replied(answer) => State::Ended(answer),
+            Outcome::Copied(answer) => State::Copied(answer),
             Outcome::NeverLeft => State::Cancelled,
             Outcome::Lost => {
                 self.rounds.schedule(id, Time::FAR);
@@ -102,6 +103,16 @@ impl<K: Copy + Ord> Member<K> {
         }
         self.over(now, id, state);
         taint
+    }
+
+    /// Whether no attempt of this life waits or may still run.
+    pub fn quiet(&self) -> bool {
+        self.rounds.open.is_empty()
+    }
+
+    /// Something was found to be different from what others may keep.
+    pub fn tell_dropped(&mut self, keys: &[K]) {
+        self.say_all(&Message::Drop { keys: keys.into() });
     }
 
     /// Everything that waits is announced in the new view.

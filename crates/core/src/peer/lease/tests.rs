@@ -66,6 +66,7 @@ impl Net {
                 other @ (Effect::Flush
                 | Effect::Mark(..)
                 | Effect::Unmark(..)
+                | Effect::Drop(..)
                 | Effect::Permit(..)
                 | Effect::Refused(..)) => self.done.push((from, other)),
             }
@@ -196,6 +197,7 @@ fn a_hold_is_renewed_within_its_term_until_it_is_released() {
         | Effect::Flush
         | Effect::Mark(..)
         | Effect::Unmark(_)
+        | Effect::Drop(_)
         | Effect::Refused(..) => None,
     });
     let permits: Vec<Time> = permits.collect();

@@ -221,14 +221,108 @@ fn a_mode_that_was_set_ends_when_the_file_says_another_or_no_longer_permits_it()
         ("mode = \"ttl\"", "", Mode::Ttl, Mode::Strict),
     ];
     for (before, after, in_force, want) in cases {
-        assert_eq!(export(after).mode_after(&export(before), in_force), want, "{before} -> {after}");
+        assert_eq!(export(after).modes_after(&export(before), &[in_force]), [want], "{before} -> {after}");
     }
+}
+
+/// The lines of an export's subtrees.
+fn below(lines: &str) -> String {
+    format!("{SHORT}writers = \"midas-only\"\n{lines}\n")
+}
+
+#[test]
+fn a_subtree_has_its_own_mode_and_takes_what_it_does_not_say_from_its_export() {
+    let text = below(
+        "ttl_max = \"1m\"\n[[export.subtree]]\npath = \"/scratch/sw\"\npreset = \"software-tree\"\n\
+         [[export.subtree]]\npath = \"/scratch/sw/own\"\nmode = \"lease\"\nlease_age_max = \"5s\"\nabsent_max = \"1s\"",
+    );
+    let config = parsed(&text);
+    let export = &config.exports()[0];
+    let sole = Caching { writers: Writers::MidasOnly, ttl_max: Span::from_secs(60), ..DEFAULT };
+    let tree = Caching { absent_max: Span::from_secs(10), ..sole };
+    let own = Caching { lease_age_max: Span::from_secs(5), absent_max: Span::from_secs(1), ..sole };
+    let of = |path: &str, preset, mode, caching| Subtree { path: path.to_owned(), preset, mode, caching };
+    assert_eq!((export.mode, export.caching), (Mode::Strict, sole));
+    let want =
+        [of("/scratch/sw", Some(Preset::SoftwareTree), Mode::Ttl, tree), of("/scratch/sw/own", None, Mode::Lease, own)];
+    assert_eq!(export.subtrees, want);
+}
+
+#[test]
+fn a_wrong_subtree_is_told_where_it_stands() {
+    let path = |path: &str, lines: &str| format!("[[export.subtree]]\npath = \"{path}\"\n{lines}");
+    let cases = [
+        (path("/scratch/../home", "mode = \"ttl\""), "10:8: path: '/scratch/../home' must not contain '..'".to_owned()),
+        (
+            path("/software", "mode = \"ttl\""),
+            "10:8: path: '/software' is not below the export's '/scratch'; write '/scratch/software'".to_owned(),
+        ),
+        (
+            path("/scratchy", "mode = \"ttl\""),
+            "10:8: path: '/scratchy' is not below the export's '/scratch'; write '/scratch/scratchy'".to_owned(),
+        ),
+        (
+            path("/scratch", "mode = \"ttl\""),
+            "10:8: path: this is the export itself; its own mode stands in [[export]]".to_owned(),
+        ),
+        (
+            format!("{}\n{}", path("/scratch/a", "mode = \"ttl\""), path("/scratch/a", "mode = \"strict\"")),
+            "13:8: there are two subtrees with the path '/scratch/a'".to_owned(),
+        ),
+        (path("/scratch/a", ""), "9:1: missing key 'mode' in [[export.subtree]]".to_owned()),
+        ("[[export.subtree]]\nmode = \"ttl\"".to_owned(), "9:1: missing key 'path' in [[export.subtree]]".to_owned()),
+        (path("/scratch/a", "mode = \"lese\""), "11:8: mode: unknown value 'lese'; did you mean 'lease'?".to_owned()),
+        (
+            path("/scratch/a", "modes = \"ttl\"\nmode = \"ttl\""),
+            "11:1: unknown key 'modes' in [[export.subtree]]; did you mean 'mode'?".to_owned(),
+        ),
+        (path("/scratch/a", "mode = \"lease\"\nwriters = \"anyone\""), format!("11:8: mode: 'lease' {NEEDS}")),
+        (
+            path("/scratch/a", "preset = \"dataset\"\nwriters = \"anyone\""),
+            format!("11:10: preset: 'immutable' {NEEDS}"),
+        ),
+        ("subtree = \"a\"".to_owned(), "9:11: 'subtree' is a table; write [[export.subtree]]".to_owned()),
+        (
+            "[[subtree]]\npath = \"/scratch/a\"".to_owned(),
+            "9:3: 'subtree' stands in an export; write [[export.subtree]] below its [[export]]".to_owned(),
+        ),
+    ];
+    for (lines, want) in cases {
+        assert_eq!(wrong(&below(&lines)), want, "{lines}");
+    }
+    let many = |count: usize| {
+        (0..count).fold(String::new(), |all, n| all + &path(&format!("/scratch/{n}"), "mode = \"ttl\"\n"))
+    };
+    assert_eq!(parsed(&below(&many(16))).exports()[0].subtrees.len(), 16);
+    assert!(wrong(&below(&many(17))).contains("there may be 16 of [[export.subtree]] at most, got 17"));
+}
+
+#[test]
+fn a_reload_takes_over_the_mode_of_a_subtree_and_stops_at_once_to_trust_its_writers() {
+    let tree = |lines: &str| parsed(&below(&format!("[[export.subtree]]\npath = \"/scratch/a\"\n{lines}")));
+    let mut running = tree("mode = \"lease\"");
+    let new = tree("mode = \"ttl\"\nwriters = \"anyone\"\nttl_max = \"1m\"");
+    let changes: Vec<String> = running.differences(&new).iter().map(ToString::to_string).collect();
+    let want = [
+        "mode changed from lease to ttl",
+        "writers changed from midas-only to anyone",
+        "ttl_max changed from 600s to 60s (at the next restart)",
+    ];
+    assert_eq!(changes, want.map(|change| format!("subtree '/scratch/a': {change}")));
+    let before = running.exports()[0].clone();
+    running.take_live(&new);
+    let after = &running.exports()[0];
+    assert_eq!((after.subtrees[0].mode, after.subtrees[0].caching.writers), (Mode::Ttl, Writers::Anyone));
+    assert_eq!(after.modes_after(&before, &[Mode::Lease, Mode::Strict]), [Mode::Lease, Mode::Ttl]);
+    let gone: Vec<String> = running.differences(&parsed(&below(""))).iter().map(ToString::to_string).collect();
+    assert_eq!(gone, ["subtree '/scratch/a' is gone (at the next restart)"]);
 }
 
 #[test]
 fn every_key_is_taken_over_as_its_table_says() {
     let plain = "[[pool]]\nname = \"heads\"\nservers = \"10.0.0.9:1\"\n\
-                 [[export]]\npath = \"/\"\npool = \"heads\"\nclients = \"::1\"\n";
+                 [[export]]\npath = \"/\"\npool = \"heads\"\nclients = \"::1\"\n\
+                 [[export.subtree]]\npath = \"/tree\"\nmode = \"strict\"\n";
     let otherwise =
         OTHERWISE.replacen("access = \"ro\"", "access = \"rw\"", 1).replacen("insecure = false", "insecure = true", 1);
     let changes = parsed(&format!("threads = 4\n{plain}")).differences(&parsed(&otherwise));
@@ -239,7 +333,7 @@ fn every_key_is_taken_over_as_its_table_says() {
         assert_eq!(applies == Applies::Live, live, "{place}: {key}");
         seen.insert((place.table, key));
     }
-    let same = [(Table::Pool, "name"), (Table::Export, "path"), (Table::Export, "pool")];
+    let same = [(Table::Pool, "name"), (Table::Export, "path"), (Table::Export, "pool"), (Table::Subtree, "path")];
     let unseen: Vec<_> = KEYS.iter().map(|key| (key.table, key.name)).filter(|key| !seen.contains(key)).collect();
     assert_eq!(unseen, same);
 }

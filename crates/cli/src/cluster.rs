@@ -1,0 +1,83 @@
+//! `midas cluster`: the proxies that belong together, as one of them sees it; and the key that they share.
+
+use crate::control::Daemon;
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use midas_proxy::api::{self, Cluster, Member};
+use std::path::PathBuf;
+
+/// Show the members of a daemon's cluster: who is in the view, how each is reached, what was refused
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    daemon: Daemon,
+    #[command(subcommand)]
+    make: Option<Make>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Make {
+    /// Make a new key for a cluster: a file that its owner alone can read, to be copied to every member
+    Key {
+        /// The file to make; one that is there is left alone
+        file: PathBuf,
+    },
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.make {
+            Some(Make::Key { file }) => {
+                midas_proxy::create_cluster_key(&file).map_err(|error| Failure::Broken(error.to_string()))
+            }
+            None => self.daemon.ask(api::CLUSTER, show),
+        }
+    }
+}
+
+fn show(cluster: &Cluster) -> String {
+    let Cluster { name, me, epoch, present, term, .. } = cluster;
+    let leader = cluster.leader.as_deref().unwrap_or("nobody");
+    let standing = match (&cluster.failed, cluster.in_view) {
+        (Some(why), _) => format!("takes no part: {why}"),
+        (None, true) => "in the view".to_owned(),
+        (None, false) => "outside the view".to_owned(),
+    };
+    let mut lines = vec![format!(
+        "cluster {name}: view {epoch} with {present} of {} members, led by {leader} (term {term}); {me} is {standing}",
+        cluster.members.len()
+    )];
+    let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
+    lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
+    let refused: Vec<String> =
+        cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
+    if !refused.is_empty() || cluster.lost > 0 {
+        lines.push(format!("refused: {}; lost: {}", refused.join(", "), cluster.lost));
+    }
+    lines.join("\n")
+}
+
+fn of_member(member: &Member, own: bool, width: usize) -> String {
+    let link = match (own, member.up, member.rtt_ms) {
+        (true, _, _) => "this one".to_owned(),
+        (false, true, Some(rtt)) => format!("up, {rtt:.3} ms"),
+        (false, true, None) => "up".to_owned(),
+        (false, false, _) => "down".to_owned(),
+    };
+    let view = if member.in_view { "in view" } else { "left out" };
+    let silent = member.silent_ms.filter(|_| !member.up).map(|silent| format!("  silent for {:.1} s", silent / 1e3));
+    let notes = [
+        (member.witness, "  witness"),
+        (member.leaving, "  leaving"),
+        (member.same_config == Some(false), "  another configuration: no leases"),
+    ];
+    let notes: String = notes.iter().filter(|(so, _)| *so).map(|(_, note)| *note).collect();
+    format!(
+        "  {:width$}  {}  {}  {view}  {link}{}{notes}",
+        member.name,
+        member.address,
+        member.incarnation.as_deref().unwrap_or("never heard"),
+        silent.unwrap_or_default()
+    )
+}

@@ -1,0 +1,41 @@
+//! Whether answers may come from a cache, as every call asks it: two atomics, written by whoever steps the protocol.
+//!
+//! The clock is read after the call was: a process that was stopped in between must not answer by a lease that it had before.
+
+use crate::clock::Clock;
+use midas_core::time::Time;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Leases of all other members, as one moment.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    clock: Clock,
+    /// When the first of them ends, in nanoseconds.
+    until: AtomicU64,
+    /// How often everything was forgotten.
+    flushes: AtomicU64,
+}
+
+impl Leases {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, until: AtomicU64::new(0), flushes: AtomicU64::new(0) }
+    }
+
+    /// Whether what is kept is true now.
+    pub(crate) fn live(&self) -> bool {
+        self.clock.now().as_nanos() < self.until.load(Ordering::SeqCst)
+    }
+
+    /// Whoever sees the same number twice, and a live lease the second time, had one all the time.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn flushed(&self) {
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn publish(&self, until: Time) {
+        self.until.store(until.as_nanos(), Ordering::SeqCst);
+    }
+}

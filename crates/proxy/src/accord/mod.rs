@@ -1,0 +1,350 @@
+//! This proxy among others: the lease protocol (`core::peer::lease`) between its event loops, its caches and the cluster's thread.
+//!
+//! A loop that has a mutation announces it and goes on; when all others have dropped what it changes, the loop is told by mail. What is heard
+//! is carried out under one lock and in the protocol's order: marks are in the caches before their acknowledgement is in the outbox, and an answer's
+//! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
+
+mod above;
+mod joining;
+mod leases;
+mod loads;
+mod wire;
+
+use above::{Running, Slot, Upper};
+pub(crate) use joining::Joining;
+pub(crate) use leases::Leases;
+
+use crate::clock::Clock;
+use crate::event::{Mail, Mailbox, Shared};
+use crate::pool::lock;
+use midas_core::cache::Mark;
+use midas_core::key::Key;
+use midas_core::peer::lease::{
+    AttemptId, Effect, Intent, Life, Member, MemberId, Operation, Outcome, Past, Purpose, Refusal, Rules, Terms, View,
+};
+use midas_core::time::{Span, Time};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// What is kept in a cache, as all proxies name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Label {
+    /// The export: a digest of its path.
+    pub(crate) export: u32,
+    /// The object or directory that it belongs to.
+    pub(crate) place: Key,
+    pub(crate) key: Key,
+}
+
+/// A call of this proxy that waits for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Among those of its loop that were not sent.
+    Clearing(usize),
+    /// On a link, to be sent again.
+    Flight { link: usize, xid: u32 },
+}
+
+/// The protocol's state, shared by the loops and the cluster's thread.
+pub(crate) struct Accord {
+    pub(crate) leases: Arc<Leases>,
+    clock: Clock,
+    inner: Mutex<Inner>,
+    around: OnceLock<Around>,
+}
+
+/// What is there only when the daemon runs.
+struct Around {
+    shared: Weak<Shared>,
+    mailboxes: Vec<Mailbox>,
+    /// Has the cluster's thread send what is in the outbox.
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+struct Inner {
+    member: Member<Label>,
+    /// What others change, as the caches have it.
+    marks: HashMap<AttemptId, Vec<(Label, Mark<Key>)>>,
+    /// Who waits for a permit, and since when.
+    waiting: HashMap<AttemptId, Waiting>,
+    /// What is to be said, by member.
+    outbox: Vec<Vec<u8>>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    event_loop: usize,
+    place: Place,
+    since: Time,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Mutations of this proxy that were announced.
+    pub announced: u64,
+    /// Announcements that were let through.
+    pub permitted: u64,
+    /// How long those waited in all.
+    pub waited: Span,
+    /// And at most.
+    pub waited_max: Span,
+    /// Announcements that others, or this proxy itself, refused.
+    pub refused: u64,
+    /// Mutations of others that were marked here.
+    pub marked: u64,
+    /// Times that everything was forgotten because a lease was lost.
+    pub flushed: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages said.
+    pub messages: u64,
+    /// Frames that they went in.
+    pub frames: u64,
+}
+
+/// How things stand.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The view that it acts in.
+    pub view: Option<View>,
+    /// Whether mutations may leave.
+    pub acts: bool,
+    /// For how long answers may come from the cache.
+    pub leased_for: Span,
+    /// Attempts that are known and not over.
+    pub pending: usize,
+    /// Calls of this proxy that wait for others.
+    pub waiting: usize,
+    /// How long the longest of them has.
+    pub longest: Span,
+    /// What was done so far.
+    pub counts: Counts,
+}
+
+impl Accord {
+    pub(crate) fn new(clock: Clock, life: Life, terms: Terms, tidy: bool) -> Self {
+        let past = Past { tidy, intents: Vec::new() };
+        let inner = Inner {
+            member: Member::new(clock.now(), life, terms, Rules::ALL, past),
+            marks: HashMap::new(),
+            waiting: HashMap::new(),
+            outbox: vec![Vec::new(); terms.size],
+            counts: Counts::default(),
+        };
+        Self { leases: Arc::new(Leases::new(clock)), clock, inner: Mutex::new(inner), around: OnceLock::new() }
+    }
+
+    /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
+    pub(crate) fn attach(&self, shared: &Arc<Shared>, mailboxes: Vec<Mailbox>, wake: Box<dyn Fn() + Send + Sync>) {
+        let around = Around { shared: Arc::downgrade(shared), mailboxes, wake };
+        assert!(self.around.set(around).is_ok(), "attached once");
+    }
+
+    /// Another view.
+    pub(crate) fn view(&self, view: View) {
+        self.step(|now, inner| inner.member.view(now, view));
+    }
+
+    /// A frame of another member. What comes behind something that cannot be read is not looked at.
+    pub(crate) fn hear(&self, from: Life, frame: &[u8]) {
+        if usize::from(from.member.0) >= lock(&self.inner).outbox.len() {
+            return;
+        }
+        self.step(|now, inner| {
+            for message in wire::messages(frame) {
+                match message {
+                    Ok(message) => inner.member.hear(now, from, message),
+                    Err(_) => {
+                        inner.counts.malformed += 1;
+                        return;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Time passed. When it must be told so again.
+    pub(crate) fn tick(&self) -> Span {
+        self.step(|now, inner| {
+            inner.member.tick(now);
+            inner.member.next_at().since(now)
+        })
+    }
+
+    /// What is to be said now, by member, in frames of at most so many bytes.
+    pub(crate) fn outgoing(&self, most: usize) -> Vec<(MemberId, Vec<Vec<u8>>)> {
+        let mut inner = lock(&self.inner);
+        let all = inner.outbox.iter_mut().enumerate().filter(|(_, said)| !said.is_empty());
+        let cut =
+            |(member, said): (usize, &mut Vec<u8>)| (MemberId(member as u8), wire::frames(std::mem::take(said), most));
+        let frames: Vec<_> = all.map(cut).collect();
+        inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
+        frames
+    }
+
+    /// A mutation wants to leave; its loop is told when it may, or that it must not.
+    pub(crate) fn announce(
+        &self,
+        (event_loop, place): (usize, Place),
+        operation: Option<Operation>,
+        keys: Vec<Label>,
+        names: Vec<Label>,
+    ) -> Result<AttemptId, Refusal> {
+        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None };
+        self.step(|now, inner| {
+            inner.counts.announced += 1;
+            let announced = inner.member.announce(now, intent, Purpose::Call);
+            match announced {
+                Ok(id) => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
+                Err(_) => inner.counts.refused += 1,
+            }
+            announced
+        })
+    }
+
+    /// A mutation that was let through did not leave in time, or is to be sent again.
+    pub(crate) fn again(&self, (event_loop, place): (usize, Place), ids: impl IntoIterator<Item = AttemptId>) {
+        self.step(|now, inner| {
+            for id in ids {
+                inner.waiting.insert(id, Waiting { event_loop, place, since: now });
+                inner.member.again(now, id);
+            }
+        });
+    }
+
+    /// A mutation is over. Until when, if at all, what it changed is not to be kept.
+    pub(crate) fn ended(&self, ids: impl IntoIterator<Item = AttemptId>, outcome: &Outcome) -> Option<Time> {
+        let mut taint = None;
+        self.step(|now, inner| {
+            for id in ids {
+                inner.waiting.remove(&id);
+                taint = taint.max(inner.member.ended(now, id, outcome.clone()));
+            }
+        });
+        taint
+    }
+
+    /// What others may keep of these objects is not true.
+    pub(crate) fn drop_elsewhere(&self, labels: &[Label]) {
+        self.step(|_, inner| inner.member.tell_dropped(labels));
+    }
+
+    /// Whether announcements are answered: outside of the majority's view nothing is let through.
+    pub(crate) fn acts(&self) -> bool {
+        lock(&self.inner).member.acts(self.clock.now())
+    }
+
+    /// Whether no mutation of this proxy waits or may still run.
+    pub(crate) fn quiet(&self) -> bool {
+        lock(&self.inner).member.quiet()
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let inner = lock(&self.inner);
+        let now = self.clock.now();
+        Standing {
+            view: inner.member.acting_in().cloned(),
+            acts: inner.member.acts(now),
+            leased_for: inner.member.answers_until().since(now),
+            pending: inner.member.pending(),
+            waiting: inner.waiting.len(),
+            longest: inner.waiting.values().map(|waiting| now.since(waiting.since)).max().unwrap_or_default(),
+            counts: inner.counts,
+        }
+    }
+
+    /// Something happens, and what follows from it is carried out.
+    fn step<T>(&self, happens: impl FnOnce(Time, &mut Inner) -> T) -> T {
+        let mut inner = lock(&self.inner);
+        let now = self.clock.now();
+        let before = inner.counts.messages;
+        let result = happens(now, &mut inner);
+        if let Some(around) = self.around.get() {
+            self.carry_out(now, around, &mut inner);
+        }
+        self.leases.publish(inner.member.answers_until());
+        let said = inner.counts.messages > before;
+        drop(inner);
+        if let Some(around) = self.around.get().filter(|_| said) {
+            (around.wake)();
+        }
+        result
+    }
+
+    fn carry_out(&self, now: Time, around: &Around, inner: &mut Inner) {
+        let Some(shared) = around.shared.upgrade() else { return };
+        while let Some(effect) = inner.member.effect() {
+            match effect {
+                Effect::Send(to, message) => {
+                    wire::encode(&mut inner.outbox[usize::from(to.member.0)], &message);
+                    inner.counts.messages += 1;
+                }
+                Effect::Flush => {
+                    shared.exports.iter().for_each(|export| export.areas.own().cached.lease_lost());
+                    self.leases.flushed();
+                    inner.counts.flushed += 1;
+                }
+                Effect::Mark(id, intent) => {
+                    let mark = |label: &Label| Some((*label, shared.cached(*label)?.mark(now, label.place, label.key)));
+                    inner.marks.insert(id, intent.keys.iter().filter_map(mark).collect());
+                    inner.counts.marked += 1;
+                }
+                Effect::Unmark(id) => {
+                    for (label, mark) in inner.marks.remove(&id).unwrap_or_default() {
+                        if let Some(cached) = shared.cached(label) {
+                            cached.unmark(now, label.place, mark);
+                        }
+                    }
+                }
+                Effect::Drop(labels) => {
+                    for label in labels {
+                        shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
+                    }
+                }
+                Effect::Permit(id, until) => {
+                    let Some(Waiting { event_loop, place, since }) = inner.waiting.remove(&id) else { continue };
+                    let waited = now.since(since);
+                    inner.counts.permitted += 1;
+                    inner.counts.waited = inner.counts.waited + waited;
+                    inner.counts.waited_max = inner.counts.waited_max.max(waited);
+                    around.mailboxes[event_loop].send(Mail::Cleared { place, id, until });
+                }
+                Effect::Refused(id, why) => {
+                    inner.counts.refused += 1;
+                    let Some(Waiting { event_loop, place, .. }) = inner.waiting.remove(&id) else { continue };
+                    around.mailboxes[event_loop].send(Mail::Barred { place, why });
+                }
+            }
+        }
+    }
+}
+
+/// What makes two records the same operation, at whichever proxy they come in: the client, its number for the call, and the call. Quick rather
+/// than strong: a client that finds a collision deceives itself alone.
+pub(crate) fn operation(client: IpAddr, xid: u32, record: &[u8]) -> Operation {
+    let address = match client.to_canonical() {
+        IpAddr::V4(four) => u128::from(four.to_bits()),
+        IpAddr::V6(six) => six.to_bits(),
+    };
+    // The first word is the number under which it goes to a server.
+    let body = record.get(4..).unwrap_or_default();
+    let half = |salt: u64| {
+        let from = Key(salt).child(address as u64).child((address >> 64) as u64).child(xid.into());
+        from.child(body.len() as u64).named(body).0
+    };
+    Operation(u128::from(half(1)) << 64 | u128::from(half(2)))
+}
+
+impl Shared {
+    /// The cache that a label belongs to; none if the members' exports are not the same.
+    fn cached(&self, label: Label) -> Option<&crate::cached::Cached> {
+        self.exports.iter().map(|export| &export.areas.own().cached).find(|cached| cached.name() == label.export)
+    }
+}
