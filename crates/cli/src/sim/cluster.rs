@@ -158,10 +158,12 @@ fn broken(setting: Setting, outcome: &Outcome) -> Failure {
     let Setting { family, proxies, seed } = setting;
     let Some(violation) = &outcome.violation else { unreachable!("only broken worlds are told of") };
     let from = violation.trace.len().saturating_sub(TRACE_LINES);
-    let trace = violation.trace[from..].join("\n  ");
+    let short = |line: &String| line.chars().take(TRACE_WIDTH).collect::<String>();
+    let trace = violation.trace[from..].iter().map(short).collect::<Vec<_>>().join("\n  ");
     let again = format!("midas sim cluster --family {} --proxies {proxies} --from {seed} --seeds 1", family.name());
     Failure::Broken(format!("{violation}\n  {trace}\nto see it again: {again}"))
 }
 
 /// What is shown of the time before a violation.
 const TRACE_LINES: usize = 30;
+const TRACE_WIDTH: usize = 160;

@@ -3,13 +3,12 @@
 
 use super::event::Fault;
 use super::family::{Family, Faults, Mix, Plan};
-use midas_core::cache;
 use midas_core::peer::lease::Rule;
 use midas_core::rng::Rng;
 use midas_core::time::{Span, Time};
 
 impl Plan {
-    /// Half of a family's worlds have every other fault too.
+    /// Some of a family's worlds have other faults too.
     pub(super) fn aim(&mut self, family: Family, rng: &mut Rng) {
         if family == Family::Mixed {
             return;
@@ -21,7 +20,7 @@ impl Plan {
         match family {
             Family::Mixed => {}
             Family::Lease(rule) => self.aim_at(rule, rng),
-            Family::Cache(rule) => self.aim_at_cache(rule),
+            Family::Cache(_) => self.slow_reads(),
             Family::Target => self.aim_at_targets(rng),
         }
     }
@@ -30,7 +29,7 @@ impl Plan {
     fn aim_at_targets(&mut self, rng: &mut Rng) {
         let lease = self.terms.lease;
         self.mix = Mix { read_name: 12, read_object: 12, make: 1, remove: 1, rename: 1, ..READS };
-        (self.names, self.objects, self.clients) = (4, 4, 10);
+        (self.names, self.objects, self.clients) = (4, 6, 12);
         self.suspicion = lease.scale(0.1);
         self.set_hold(lease * 2);
         (self.heavy, self.patience) = (20.0, lease * 4);
@@ -41,55 +40,108 @@ impl Plan {
     }
 
     fn aim_at(&mut self, rule: Rule, rng: &mut Rng) {
+        let lease = self.terms.lease;
+        (self.mix, self.elsewhere) = (OBJECTS, true);
         match rule {
-            Rule::Epoch | Rule::ViewWait | Rule::RestartWait | Rule::Installed => self.aim_at_views(rule, rng),
-            Rule::Carry | Rule::Drift | Rule::Flush | Rule::Lease => self.aim_at_grants(rule),
-            Rule::Set | Rule::Wait | Rule::Majority | Rule::Recent => self.aim_at_rounds(rule, rng),
-            Rule::Linger | Rule::Doubt | Rule::Clean | Rule::Lost | Rule::Taint | Rule::Recall => {
-                self.aim_at_lost_calls(rule, rng);
+            Rule::Epoch => self.three_views(),
+            Rule::ViewWait => self.cut_off(0.05, 0.2),
+            Rule::RestartWait => self.all_but_one_forget(rng),
+            Rule::Installed => self.amnesia(),
+            Rule::Carry => {
+                self.cut_off(4.0, 0.15);
+                self.set_hold(lease * 2);
+                (self.heavy, self.objects) = (40.0, 4);
+                self.mix = Mix { set: 1, ..OBJECTS };
+            }
+            Rule::Drift => {
+                self.cut_off(4.0, 0.2);
+                (self.extreme, self.think) = (true, lease.scale(0.01));
+            }
+            Rule::Flush | Rule::Lease | Rule::Wait => self.cut_off(4.0, 0.2),
+            Rule::Majority => {
+                self.cut_off(0.1, 0.2);
+                self.faults.split = 0.2;
+            }
+            Rule::Set => self.service = lease.scale(0.05),
+            Rule::Recent => self.long_sleep(rng),
+            Rule::Linger => (self.heavy, self.faults.broken) = (10.0, 0.5),
+            Rule::Doubt => {
+                self.set_hold(lease.scale(0.3));
+                (self.mix, self.heavy, self.faults.broken) = (ONCE, 10.0, 0.5);
+            }
+            Rule::Clean => self.all_crash(rng, OBJECTS, 4),
+            Rule::Recall => self.all_crash(rng, ONCE, 1),
+            Rule::Lost => self.one_dies(rng),
+            Rule::Taint => {
+                self.one_dies(rng);
+                (self.mix, self.names, self.objects, self.clients) = (REMOVALS, 4, 6, 10);
+                (self.think, self.heavy) = (lease.scale(0.015), 15.0);
             }
             Rule::Once | Rule::Identity => {
-                self.mix = Mix { set: 4, bump: 4, ..ONCE };
-                (self.holds, self.elsewhere) = (true, true);
-                self.patience = self.terms.lease.scale(0.2);
-                self.service = self.terms.lease.scale(0.15);
+                (self.mix, self.holds) = (Mix { set: 4, bump: 4, ..ONCE }, true);
+                (self.patience, self.service) = (lease.scale(0.2), lease.scale(0.15));
             }
-            Rule::Quiet => {
-                self.mix = OBJECTS;
-                (self.holds, self.heavy) = (true, 30.0);
-            }
+            Rule::Quiet => (self.holds, self.heavy) = (true, 30.0),
             Rule::Name => {
-                self.mix = NAMES;
-                self.names = 2;
-                self.service = self.terms.lease.scale(0.03);
+                (self.mix, self.names) = (NAMES, 2);
+                self.service = lease.scale(0.03);
             }
-            Rule::Fence => self.set_stale(self.terms.lease.scale(0.6)),
+            Rule::Fence => self.set_stale(lease.scale(0.6)),
         }
     }
 
-    fn aim_at_views(&mut self, rule: Rule, rng: &mut Rng) {
-        self.suspicion = self.terms.lease.scale(0.05);
-        self.mix = OBJECTS;
-        self.think = self.terms.lease.scale(0.01);
+    /// Single proxies hear nothing for a while, and are suspected after so many leases.
+    fn cut_off(&mut self, suspicion: f64, cut: f64) {
+        self.suspicion = self.terms.lease.scale(suspicion);
+        self.faults.cut = cut;
+    }
+
+    /// All but one forget their grants, and that one hears nothing of it.
+    fn all_but_one_forget(&mut self, rng: &mut Rng) {
         let last = self.terms.size - 1;
-        match rule {
-            Rule::RestartWait => {
-                // All but one forget their grants, and that one hears nothing of it.
-                for lease in [3, 6] {
-                    let at = self.at(lease, 10 * rng.below(100) as u64);
-                    self.script.extend((0..last).map(|node| (at, Fault::Crash { node, back: 5 })));
-                    self.script.push((at, Fault::Cut { node: last, thousandths: 2500 }));
-                }
-            }
-            Rule::ViewWait => self.faults.cut = 0.2,
-            Rule::Installed => self.amnesia(),
-            _ => self.three_views(),
+        (self.suspicion, self.think) = (self.terms.lease.scale(0.05), self.terms.lease.scale(0.01));
+        for lease in [3, 6] {
+            let at = self.at(lease, 10 * rng.below(100) as u64);
+            self.script.extend((0..last).map(|node| (at, Fault::Crash { node, back: 5 })));
+            self.script.push((at, Fault::Cut { node: last, thousandths: 2500 }));
         }
+    }
+
+    /// Long enough that nobody waits for the sleeper any more, who finds all acknowledgements when it wakes.
+    fn long_sleep(&mut self, rng: &mut Rng) {
+        let lease = self.terms.lease;
+        self.set_hold(lease.scale(0.3));
+        (self.suspicion, self.delay, self.think) = (lease.scale(0.05), lease.scale(0.02), lease.scale(0.01));
+        (self.clients, self.mix) = (9, Mix { set: 5, ..OBJECTS });
+        let first = rng.below(self.terms.size);
+        for (lease, node) in [(2, first), (6, (first + 1) % self.terms.size)] {
+            let at = self.at(lease, 10 * rng.below(20) as u64);
+            self.script.push((at, Fault::Pause { node, thousandths: 3300 }));
+        }
+    }
+
+    /// All memory is lost while calls wait in servers.
+    fn all_crash(&mut self, rng: &mut Rng, mix: Mix, hold: u64) {
+        let lease = self.terms.lease;
+        self.set_hold(lease * hold);
+        (self.mix, self.heavy, self.suspicion, self.patience) = (mix, 20.0, lease.scale(0.1), lease);
+        let at = self.at(2, 10 * rng.below(50) as u64);
+        self.script.push((at, Fault::CrashAll { back: 10 }));
+    }
+
+    /// One proxy dies for long, and its calls live on.
+    fn one_dies(&mut self, rng: &mut Rng) {
+        self.set_hold(self.terms.lease * 4);
+        self.suspicion = self.terms.lease.scale(0.1);
+        (self.objects, self.heavy) = (4, 30.0);
+        let (at, node) = (self.at(2, 10 * rng.below(50) as u64), rng.below(self.terms.size));
+        self.script.push((at, Fault::Crash { node, back: 5000 }));
     }
 
     /// The first proxy joins and the last one leaves, and those between know only of the first change, the last one of neither.
     fn three_views(&mut self) {
-        let (size, last) = (self.terms.size, self.terms.size - 1);
+        let last = self.terms.size - 1;
+        (self.suspicion, self.think) = (self.terms.lease.scale(0.05), self.terms.lease.scale(0.01));
         self.script.push((self.at(2, 50), Fault::Cut { node: 0, thousandths: 1200 }));
         self.script.push((self.at(3, 150), Fault::Deaf { node: last, thousandths: 4500 }));
         for node in 1..last {
@@ -97,7 +149,6 @@ impl Plan {
         }
         self.script.push((self.at(3, 720), Fault::Whim { node: last }));
         self.script.push((self.at(3, 840), Fault::Deaf { node: 0, thousandths: 4000 }));
-        assert!(size > 2, "a majority without the last one");
     }
 
     /// The only one that knows of a call besides who made it forgets it, and who made it is the last to learn that both others are there.
@@ -106,7 +157,7 @@ impl Plan {
         (self.faults, self.disks) = (Faults::default(), false);
         self.set_stale(Span::ZERO);
         self.set_hold(self.terms.lease * 2);
-        (self.mix, self.elsewhere, self.heavy) = (ONCE, true, 10.0);
+        (self.mix, self.heavy, self.think) = (ONCE, 10.0, self.terms.lease.scale(0.01));
         self.patience = self.terms.lease.scale(0.6);
         self.suspicion = self.terms.lease.scale(0.3);
         // The lower half is away while the others act; of those, all but the last forget.
@@ -121,94 +172,8 @@ impl Plan {
         self.script.push((self.at(4, 400), Fault::Deaf { node: last, thousandths: 2500 }));
     }
 
-    fn aim_at_grants(&mut self, rule: Rule) {
-        self.few_views();
-        self.mix = OBJECTS;
-        self.faults.cut = 0.2;
-        match rule {
-            Rule::Carry => {
-                self.set_hold(self.terms.lease * 2);
-                (self.heavy, self.faults.cut, self.objects) = (40.0, 0.15, 4);
-                self.mix = Mix { set: 1, ..OBJECTS };
-            }
-            Rule::Drift => {
-                self.extreme = true;
-                self.think = self.terms.lease.scale(0.01);
-            }
-            _ => {}
-        }
-    }
-
-    fn aim_at_rounds(&mut self, rule: Rule, rng: &mut Rng) {
-        self.mix = OBJECTS;
-        match rule {
-            Rule::Set => self.service = self.terms.lease.scale(0.05),
-            Rule::Wait => {
-                self.few_views();
-                self.faults.cut = 0.3;
-            }
-            Rule::Recent => {
-                // Long enough that nobody waits for the sleeper any more, who finds all acknowledgements when it wakes.
-                self.suspicion = self.terms.lease.scale(0.05);
-                self.set_hold(self.terms.lease.scale(0.3));
-                (self.delay, self.think) = (self.terms.lease.scale(0.02), self.terms.lease.scale(0.01));
-                self.clients = 9;
-                self.mix = Mix { set: 5, ..OBJECTS };
-                let node = rng.below(self.terms.size);
-                for node in [node, (node + 1) % self.terms.size].into_iter().enumerate() {
-                    let (lease, node) = (2 + 4 * node.0 as u64, node.1);
-                    let at = self.at(lease, 10 * rng.below(20) as u64);
-                    self.script.push((at, Fault::Pause { node, thousandths: 3300 }));
-                }
-            }
-            _ => {
-                self.suspicion = self.terms.lease.scale(0.1);
-                (self.faults.cut, self.faults.split) = (0.2, 0.2);
-            }
-        }
-    }
-
-    fn aim_at_lost_calls(&mut self, rule: Rule, rng: &mut Rng) {
-        let lease = self.terms.lease;
-        self.suspicion = lease.scale(0.1);
-        self.elsewhere = true;
-        self.heavy = 10.0;
-        match rule {
-            Rule::Linger => {
-                self.mix = OBJECTS;
-                self.faults.broken = 0.5;
-            }
-            Rule::Doubt => {
-                self.set_hold(lease.scale(0.3));
-                self.mix = ONCE;
-                self.faults.broken = 0.5;
-            }
-            Rule::Clean => {
-                self.set_hold(lease * 4);
-                (self.mix, self.heavy) = (OBJECTS, 20.0);
-                let at = self.at(2, 10 * rng.below(50) as u64);
-                self.script.push((at, Fault::CrashAll { back: 10 }));
-            }
-            Rule::Lost | Rule::Taint => {
-                self.set_hold(lease * 4);
-                self.mix = if rule == Rule::Lost { OBJECTS } else { REMOVALS };
-                (self.names, self.objects, self.heavy) = (2, 4, 30.0);
-                let (at, node) = (self.at(2, 10 * rng.below(50) as u64), rng.below(self.terms.size));
-                self.script.push((at, Fault::Crash { node, back: 5000 }));
-            }
-            _ => {
-                self.mix = ONCE;
-                self.patience = lease;
-                for lease in [2, 6] {
-                    let at = self.at(lease, 10 * rng.below(50) as u64);
-                    self.script.push((at, Fault::CrashAll { back: 10 }));
-                }
-            }
-        }
-    }
-
     /// The cluster's rules keep marks in place; what a slow read brings is the cache's concern.
-    fn aim_at_cache(&mut self, _rule: cache::Rule) {
+    fn slow_reads(&mut self) {
         self.mix = OBJECTS;
         self.service = self.terms.lease.scale(0.05);
     }
@@ -221,11 +186,6 @@ impl Plan {
         (self.stale, self.terms.stale) = (stale, stale);
     }
 
-    /// Whoever is cut off stays in the view.
-    fn few_views(&mut self) {
-        self.suspicion = self.terms.lease * 4;
-    }
-
     fn at(&self, leases: u64, thousandths: u64) -> Time {
         Time::ZERO + self.terms.lease * leases + Span::from_nanos(self.terms.lease.as_nanos() / 1000 * thousandths)
     }
@@ -234,5 +194,5 @@ impl Plan {
 const READS: Mix = Mix { read_name: 0, read_object: 10, set: 0, bump: 0, make: 0, remove: 0, rename: 0 };
 const OBJECTS: Mix = Mix { set: 2, ..READS };
 const ONCE: Mix = Mix { bump: 4, make: 2, ..READS };
-const REMOVALS: Mix = Mix { read_object: 20, make: 3, remove: 3, rename: 1, ..READS };
+const REMOVALS: Mix = Mix { read_name: 2, read_object: 20, make: 2, remove: 2, rename: 2, ..READS };
 const NAMES: Mix = Mix { read_name: 6, read_object: 10, make: 2, remove: 2, rename: 3, ..READS };

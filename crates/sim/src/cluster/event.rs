@@ -95,9 +95,14 @@ impl Event {
     pub(super) fn node(&self) -> Option<usize> {
         let of = |life: &Life| Some(usize::from(life.member.0));
         match self {
-            Self::Hear { to, .. } | Self::View { to, .. } | Self::Tick(to) => of(to),
-            Self::Reply { to, .. } | Self::Broke { to, .. } | Self::Retry { to, .. } => of(to),
-            Self::Free { to, .. } | Self::Rest { to, .. } => of(to),
+            Self::Hear { to, .. }
+            | Self::View { to, .. }
+            | Self::Tick(to)
+            | Self::Reply { to, .. }
+            | Self::Broke { to, .. }
+            | Self::Retry { to, .. }
+            | Self::Free { to, .. }
+            | Self::Rest { to, .. } => of(to),
             Self::Request { node, .. } => Some(*node),
             Self::Run { .. }
             | Self::Answer { .. }

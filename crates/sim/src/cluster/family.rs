@@ -64,6 +64,7 @@ pub(super) struct Mix {
 
 /// One world's numbers.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a list of switches")]
 pub(super) struct Plan {
     pub(super) terms: Terms,
     /// How late servers know of each other's changes.

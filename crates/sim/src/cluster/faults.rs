@@ -87,7 +87,7 @@ impl World {
             return;
         }
         self.note(|| format!("{node} comes back"));
-        self.nodes[node].rise(self.now, &self.plan, &self.laws);
+        self.nodes[node].rise(self.now, &self.plan, self.laws);
         self.pump(node);
     }
 

@@ -122,7 +122,7 @@ impl World {
         let plan = family.plan(proxies, seed);
         let mut rng = Rng::for_purpose(seed, 0x636c_7573);
         let nodes: Vec<Node> =
-            (0..proxies).map(|index| Node::new(index, clock(&plan, &mut rng), &plan, &laws)).collect();
+            (0..proxies).map(|index| Node::new(index, clock(&plan, &mut rng), &plan, laws)).collect();
         let council = Council::new(nodes.iter().map(|node| node.life).collect());
         let mut world = Self {
             now: Time::ZERO,
@@ -259,7 +259,7 @@ impl World {
 
     fn carry_out(&mut self, node: usize, local: Time, effect: Effect<Key>) {
         match effect {
-            Effect::Send(to, message) => self.send(node, to, message),
+            Effect::Send(to, message) => self.send(node, to, &message),
             Effect::Flush => {
                 self.note(|| format!("{node} flushes"));
                 self.nodes[node].flush(local);
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, node: usize, to: Life, message: Message<Key>) {
+    fn send(&mut self, node: usize, to: Life, message: &Message<Key>) {
         self.checks.messages += 1;
         let from = self.nodes[node].life;
         let faults = self.plan.faults;

@@ -18,7 +18,7 @@ impl World {
             job.asked = now;
             return;
         }
-        if !action.idempotent() && desk.done.contains_key(&operation) {
+        if !action.idempotent() && desk.done.contains(&operation) {
             return self.answer(client, operation);
         }
         if self.under_hold(node, request, copy) {
@@ -240,7 +240,7 @@ impl World {
         self.end_job(node, operation, &Outcome::Replied(Some(Box::new([1]))));
         let desk = &mut self.nodes[node].desk;
         let Some(job) = desk.jobs.remove(&operation) else { return };
-        desk.done.insert(operation, ());
+        desk.done.insert(operation);
         self.answer(job.client, operation);
     }
 

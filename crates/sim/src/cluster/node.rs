@@ -6,7 +6,7 @@ use super::truth::{Action, Key, Seen};
 use midas_core::cache::{Cache, CleanStart, Fetch, Mark, Mode, Params, Settings};
 use midas_core::peer::lease::{AttemptId, Life, Member, MemberId, Past, Terms};
 use midas_core::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -43,7 +43,7 @@ pub(super) struct Desk {
     pub(super) calls: BTreeMap<u64, Purpose>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) attempts: BTreeMap<AttemptId, Whose>,
-    pub(super) done: BTreeMap<u64, ()>,
+    pub(super) done: BTreeSet<u64>,
     /// Marks that outlast their call.
     pub(super) kept: BTreeMap<u64, Vec<Mark<Key>>>,
     pub(super) holds: BTreeMap<u8, Hold>,
@@ -140,7 +140,7 @@ pub(super) struct Hold {
 }
 
 impl Node {
-    pub(super) fn new(index: usize, clock: Clock, plan: &Plan, laws: &Laws) -> Self {
+    pub(super) fn new(index: usize, clock: Clock, plan: &Plan, laws: Laws) -> Self {
         let life = Life { member: MemberId(index as u8), incarnation: 1 };
         let past = Past { tidy: true, intents: Vec::new() };
         let local = clock.local(Time::ZERO);
@@ -172,7 +172,7 @@ impl Node {
         self.desk = Desk::default();
     }
 
-    pub(super) fn rise(&mut self, now: Time, plan: &Plan, laws: &Laws) {
+    pub(super) fn rise(&mut self, now: Time, plan: &Plan, laws: Laws) {
         self.life.incarnation += 1;
         let local = self.local(now);
         let past = std::mem::replace(&mut self.disk, Past { tidy: false, intents: Vec::new() });
@@ -229,7 +229,7 @@ pub(super) fn longer(terms: &Terms, span: Span) -> Span {
     Span::from_nanos(span.as_nanos() / 1000 * (1000 + u64::from(terms.drift)))
 }
 
-fn cache(plan: &Plan, laws: &Laws, local: Time) -> Cache<Key, Seen> {
+fn cache(plan: &Plan, laws: Laws, local: Time) -> Cache<Key, Seen> {
     let settings = Settings {
         mode: Mode::Lease,
         entries_max: 64,

@@ -111,12 +111,11 @@ impl Truth {
     /// What an action changes now.
     fn changes(&self, action: Action) -> Vec<(Key, Option<u8>)> {
         match action {
-            Action::Read(_) => Vec::new(),
             Action::Set(object) | Action::Bump(object) => vec![(Key::Object(object), None)],
             Action::Make(name, object) if self.leads(name).is_none() => {
                 vec![(Key::Name(name), Some(object)), (Key::Object(object), None)]
             }
-            Action::Make(..) => Vec::new(),
+            Action::Make(..) | Action::Read(_) => Vec::new(),
             Action::Remove(name) => match self.leads(name) {
                 Some(object) => vec![(Key::Name(name), None), (Key::Object(object), None)],
                 None => Vec::new(),

@@ -211,6 +211,7 @@ impl<K: Copy + Ord> Member<K> {
         if self.book.state(id).is_some_and(|state| *state != State::Pending) {
             return Err(Refusal::Over);
         }
+        self.supersede(now, id, &intent);
         // One that was told by another, or before it was announced, was not let through by that.
         if let Some(why) = self.refusal(now, Some(id), &intent) {
             return Err(why);
@@ -223,6 +224,16 @@ impl<K: Copy + Ord> Member<K> {
             }
         }
         Ok(())
+    }
+
+    /// Nobody tries an operation anew whose last try may have left: what is still known of that came after its end.
+    fn supersede(&mut self, now: Time, id: AttemptId, intent: &Intent<K>) {
+        let tries = intent.operation.and_then(|operation| self.book.operations.get(&operation));
+        let older = |other: &&AttemptId| other.owner == id.owner && other.sequence < id.sequence;
+        let over: Vec<AttemptId> = tries.into_iter().flatten().filter(older).copied().collect();
+        for other in over {
+            self.over(now, other, State::Cancelled);
+        }
     }
 
     /// What another member knows is known here too (R3).

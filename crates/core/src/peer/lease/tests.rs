@@ -280,3 +280,15 @@ fn an_unclean_time_that_passed_wakes_nobody() {
     net.ticks(10_000..=30_000);
     assert!(net.members[0].answers_until() == Time::ZERO && net.members[0].next_at() > at(30_000));
 }
+
+#[test]
+fn an_announcement_that_came_after_its_end_does_not_stand_in_the_way_of_the_next_try() {
+    let mut net = Net::leased();
+    let tries = [1, 2].map(|sequence| AttemptId { owner: life(0), sequence });
+    net.members[1].hear(at(3_000), life(0), Message::Over { id: tries[0], state: State::Cancelled });
+    for id in tries {
+        assert_eq!(net.members[1].enter(at(3_001), id, intent(1, &[7], &[])), Ok(()));
+    }
+    let other = AttemptId { owner: life(2), sequence: 1 };
+    assert_eq!(net.members[1].enter(at(3_002), other, intent(1, &[7], &[])), Err(Refusal::UnderWay));
+}
