@@ -17,15 +17,19 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
             put::u64(out, asked.as_nanos());
             put::bool(out, *holds);
         }
-        Message::Grant { epoch, asked, past, told, upto } => {
+        Message::Tell { epoch, asked, part, told } => {
+            head(out, Tag::Tell, *epoch);
+            put::u64(out, asked.as_nanos());
+            put::u32(out, *part);
+            put_all(out, told);
+        }
+        Message::Grant { epoch, asked, past, told, upto, parts } => {
             head(out, Tag::Grant, *epoch);
             put::u64(out, asked.as_nanos());
             put::u32(out, *past as u32);
             put::u64(out, *upto);
-            put::u32(out, told.len() as u32);
-            for told in told {
-                put_told(out, told);
-            }
+            put::u32(out, *parts);
+            put_all(out, told);
         }
         Message::Release { epoch } => head(out, Tag::Release, *epoch),
         Message::Announce { epoch, id, round, intent } => {
@@ -112,10 +116,11 @@ enum Tag {
     Refuse = 6,
     Over = 7,
     Drop = 8,
+    Tell = 9,
 }
 
 impl Tag {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Ask,
         Self::Grant,
         Self::Release,
@@ -124,6 +129,7 @@ impl Tag {
         Self::Refuse,
         Self::Over,
         Self::Drop,
+        Self::Tell,
     ];
 }
 
@@ -136,9 +142,13 @@ fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> 
         Tag::Grant => {
             let asked = Time::from_nanos(reader.u64()?);
             let past = memory(reader.u32()?)?;
-            let upto = reader.u64()?;
+            let (upto, parts) = (reader.u64()?, reader.u32()?);
             let told = many(reader, TOLD_MOST, told)?;
-            Message::Grant { epoch, asked, past, told, upto }
+            Message::Grant { epoch, asked, past, told, upto, parts }
+        }
+        Tag::Tell => {
+            let (asked, part) = (Time::from_nanos(reader.u64()?), reader.u32()?);
+            Message::Tell { epoch, asked, part, told: many(reader, TOLD_MOST, told)? }
         }
         Tag::Release => Message::Release { epoch },
         Tag::Announce => Message::Announce { epoch, id: id(reader)?, round: reader.u32()?, intent: intent(reader)? },
@@ -163,6 +173,13 @@ fn put_id(out: &mut Vec<u8>, id: AttemptId) {
 fn id(reader: &mut Reader<'_>) -> Result<AttemptId, Malformed> {
     let member = MemberId(u8::try_from(reader.u32()?).map_err(|_| Malformed::Value)?);
     Ok(AttemptId { owner: Life { member, incarnation: reader.u64()? }, sequence: reader.u64()? })
+}
+
+fn put_all(out: &mut Vec<u8>, all: &[Told<Label>]) {
+    put::u32(out, all.len() as u32);
+    for told in all {
+        put_told(out, told);
+    }
 }
 
 fn put_told(out: &mut Vec<u8>, told: &Told<Label>) {
@@ -321,11 +338,13 @@ mod tests {
             State::Unknown,
             State::Cancelled,
         ];
-        let told = states.iter().map(|state| Told { id, intent: intent.clone(), state: state.clone() }).collect();
+        let told: Vec<_> =
+            states.iter().map(|state| Told { id, intent: intent.clone(), state: state.clone() }).collect();
         let asked = Time::from_nanos(5);
         let mut all = vec![
             Message::Ask { epoch: 1, asked, holds: true },
-            Message::Grant { epoch: 1, asked, past: Memory::Tidy, told, upto: 4 },
+            Message::Tell { epoch: 1, asked, part: 3, told: told.clone() },
+            Message::Grant { epoch: 1, asked, past: Memory::Tidy, told, upto: 4, parts: 4 },
             Message::Release { epoch: 3 },
             Message::Announce { epoch: 1, id, round: 2, intent: bare },
             Message::Acknowledge { epoch: 1, id, round: 2 },

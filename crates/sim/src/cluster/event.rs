@@ -157,6 +157,7 @@ fn kind_of<K>(message: &Message<K>) -> u64 {
         Message::Refuse { .. } => 6,
         Message::Over { .. } => 7,
         Message::Drop { .. } => 8,
+        Message::Tell { .. } => 9,
     }
 }
 

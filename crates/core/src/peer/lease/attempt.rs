@@ -29,6 +29,13 @@ pub struct Intent<K> {
     pub server: Option<u16>,
 }
 
+impl<K> Intent<K> {
+    /// It is over: only what it was is remembered.
+    pub(super) fn forget_keys(&mut self) {
+        (self.keys, self.names) = (Box::default(), Box::default());
+    }
+}
+
 /// How an attempt stands. Goes from the first to one of the others, never back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {

@@ -178,6 +178,9 @@ impl<K: Copy + Ord> Book<K> {
         }
         *pending -= 1;
         (record.state, record.deadline) = (state, None);
+        if !record.marks {
+            record.intent.forget_keys();
+        }
         finished.push_back((now, id));
     }
 
@@ -374,6 +377,9 @@ impl<K: Copy + Ord> Member<K> {
         let Some(record) = self.book.records.get_mut(&id).filter(|record| record.marks) else { return };
         record.marks = false;
         let keys = record.intent.keys.clone();
+        if record.state != State::Pending {
+            record.intent.forget_keys();
+        }
         self.effects.push_back(Effect::Unmark(id));
         if !self.rules.has(Rule::Set) {
             let shares = |record: &Record<K>| record.marks && record.intent.keys.iter().any(|key| keys.contains(key));
@@ -387,5 +393,5 @@ fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {
     Told { id: *id, intent: record.intent.clone(), state: record.state.clone() }
 }
 
-/// Attempts that are over and remembered, at most.
-const FINISHED_MAX: usize = 1 << 15;
+/// Attempts that are over and remembered, at most: what the parts of a grant hold.
+const FINISHED_MAX: usize = 1 << 14;

@@ -1,7 +1,7 @@
 //! Leases: asked for, given, held, lapsed (R2-R4, R9, R10).
 
 use super::view::Life;
-use super::{Effect, Member, Memory, Message, Rule, Told};
+use super::{Effect, Member, Memory, Message, Rule, State, Told};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -20,6 +20,8 @@ pub(super) struct Peer {
     held_until: Time,
     /// When it was last asked for one.
     asked: Option<Time>,
+    /// The parts that came ahead of the grant that was asked for then.
+    heard: Option<(Time, u64)>,
     /// Whether it told what it knows, in this view.
     merged: bool,
     /// What it can say of the time before this view.
@@ -62,11 +64,46 @@ impl<K: Copy + Ord> Member<K> {
             (false, _) => Vec::new(),
         };
         let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
+        // What is under way goes with the grant; what is over may be too much for one message.
+        let (told, mut over): (Vec<_>, Vec<_>) = told.into_iter().partition(|told| told.state == State::Pending);
+        let mut parts = 0;
+        while !over.is_empty() && parts < PARTS_MAX {
+            let told = over.split_off(over.len().saturating_sub(PART));
+            self.say(from, Message::Tell { epoch, asked, part: parts, told });
+            parts += 1;
+        }
         let peer = self.peer(from);
         peer.given_until = peer.given_until.max(until);
         peer.given_to = Some(from);
         let upto = self.book.upto();
-        self.say(from, Message::Grant { epoch, asked, past, told, upto });
+        self.say(from, Message::Grant { epoch, asked, past, told, upto, parts });
+    }
+
+    /// A part of what a member knows, ahead of its grant.
+    pub(super) fn told_part(
+        &mut self,
+        now: Time,
+        from: Life,
+        epoch: u64,
+        (asked, part): (Time, u32),
+        told: Vec<Told<K>>,
+    ) {
+        if !self.current(from, epoch) || part >= PARTS_MAX {
+            return;
+        }
+        for told in told {
+            self.merge(now, told);
+        }
+        let peer = self.peer(from);
+        let heard = peer.heard.filter(|(of, _)| *of == asked).map_or(0, |(_, parts)| parts);
+        peer.heard = Some((asked, heard | 1 << part));
+    }
+
+    /// Whether every part came that went ahead of a grant.
+    pub(super) fn heard_parts(&mut self, from: Life, asked: Time, parts: u32) -> bool {
+        let all = if parts >= PARTS_MAX { u64::MAX } else { (1 << parts) - 1 };
+        let heard = self.peer(from).heard.filter(|(of, _)| *of == asked).map_or(0, |(_, parts)| parts);
+        heard & all == all
     }
 
     /// A grant came. What it carries is known before it counts.
@@ -194,6 +231,9 @@ impl<K: Copy + Ord> Member<K> {
     }
 }
 
+/// Attempts in a part, and parts ahead of a grant: all that are over and remembered.
+const PART: usize = 256;
+const PARTS_MAX: u32 = 64;
 /// A grant is renewed after this part of its term.
 const RENEW: u64 = 2;
 /// A question that was not answered is asked again after this part of a term.

@@ -29,6 +29,17 @@ pub enum Message<K> {
         /// Whether I held your grant without a gap; if not, tell me all that you know.
         holds: bool,
     },
+    /// A part of what I know of mutations, ahead of a grant that could not carry all of it.
+    Tell {
+        /// In this view.
+        epoch: u64,
+        /// When you asked, on your clock.
+        asked: Time,
+        /// Which part.
+        part: u32,
+        /// What I know.
+        told: Vec<Told<K>>,
+    },
     /// You may, for a term since you asked.
     Grant {
         /// In this view.
@@ -41,6 +52,8 @@ pub enum Message<K> {
         told: Vec<Told<K>>,
         /// My attempts up to this one are over if they are not among those.
         upto: u64,
+        /// How many parts went ahead of it; without one of them it does not count.
+        parts: u32,
     },
     /// I no longer use grants of this view or of one before it.
     Release {

@@ -185,8 +185,11 @@ impl<K: Copy + Ord> Member<K> {
         self.settle(now);
         match message {
             Message::Ask { epoch, asked, holds } => self.asked(now, from, epoch, (asked, holds)),
-            Message::Grant { epoch, asked, past, told, upto } => {
-                self.granted(now, from, epoch, (asked, past), (told, upto));
+            Message::Tell { epoch, asked, part, told } => self.told_part(now, from, epoch, (asked, part), told),
+            Message::Grant { epoch, asked, past, told, upto, parts } => {
+                if self.heard_parts(from, asked, parts) {
+                    self.granted(now, from, epoch, (asked, past), (told, upto));
+                }
             }
             Message::Release { epoch } => self.released(now, from, epoch),
             Message::Announce { epoch, id, round, intent } => self.announced(now, from, epoch, (id, round), intent),

@@ -292,3 +292,23 @@ fn an_announcement_that_came_after_its_end_does_not_stand_in_the_way_of_the_next
     let other = AttemptId { owner: life(2), sequence: 1 };
     assert_eq!(net.members[1].enter(at(3_002), other, intent(1, &[7], &[])), Err(Refusal::UnderWay));
 }
+
+#[test]
+fn who_comes_back_is_told_all_that_ended_though_it_is_more_than_one_message_holds() {
+    let mut net = Net::leased();
+    net.cut = Some(2);
+    net.views(at(3_000), &view(2, &[0, 1]));
+    net.ticks(3_000..=8_000);
+    for number in 0..1_000 {
+        let id = net.announce(8_000, 0, intent(number, &[7], &[])).unwrap();
+        net.members[0].ended(at(8_000), id, Outcome::Replied(None));
+        net.settle(at(8_000));
+    }
+    net.cut = None;
+    net.views(at(8_100), &view(3, &[0, 1, 2]));
+    net.ticks(8_100..=12_000);
+    assert!(net.members[2].answers_until() > at(12_000));
+    for number in [0, 500, 999] {
+        assert_eq!(net.announce(12_000, 2, intent(number, &[7], &[])), Err(Refusal::Executed(None)), "{number}");
+    }
+}
