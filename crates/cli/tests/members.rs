@@ -130,7 +130,7 @@ fn daemons(servers: &[Endpoint], key: &Scratch) -> Vec<Serve> {
             file.display()
         );
         let export = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
-        Site { more, export, ..Site::of(servers) }.start()
+        Site { export, more, ..Site::of(servers) }.start()
     };
     let daemons: Vec<Serve> = names.into_iter().zip(ports).map(start).collect();
     whole(&daemons);
