@@ -169,6 +169,10 @@ impl World {
         let Node { desk, member, .. } = &mut self.nodes[node];
         if let Some(job) = desk.jobs.get_mut(&operation) {
             job.permits.iter_mut().filter(|permit| permit.0 == id).for_each(|permit| permit.1 = Time::ZERO);
+            // The name may have moved since its permit ran out, whoever looked it up.
+            if self.laws.target && job.action.has_targets() {
+                job.targets = Targets::Unknown;
+            }
         }
         member.again(local, id);
     }

@@ -1,7 +1,7 @@
 //! When a proxy may answer from its cache, and when a mutation may leave: leases between proxies, over servers that cannot be fenced.
 //!
 //! Sans-I/O: the driver says what happens ([`Member::view`], [`Member::hear`], [`Member::tick`], [`Member::announce`]) and carries out the
-//! [`Effect`]s in their order. The rules R1-R14 are those of docs/cluster.md; each is a [`Rule`] that tests can take away. It must never let a
+//! [`Effect`]s in their order. The rules R1-R14 are those of docs/leases.md; each is a [`Rule`] that tests can take away. It must never let a
 //! call leave that a cache somewhere does not know of, nor let an operation leave twice. It is not gossip because two halves of a split
 //! cluster would both believe themselves whole. Grants go between all members of a view: with at most sixteen that is the simplest thing that is safe.
 
