@@ -80,9 +80,15 @@ impl Changes {
         let now = accord.now();
         match () {
             () if self.attempts.is_empty() || !keys.is_empty() => Clearance::Tell(keys, names),
-            () if self.attempts.iter().any(|(_, until)| until.is_none_or(|until| until <= now)) => Clearance::Lapsed,
+            // Where its names lead was known while the others kept them: now it must be found out anew.
+            () if !self.may_leave(now) && self.has_names() => Clearance::Void,
+            () if !self.may_leave(now) => Clearance::Lapsed,
             () => Clearance::Given,
         }
+    }
+
+    fn has_names(&self) -> bool {
+        self.touched.iter().any(|(_, touched)| touched.labels(0).any(|(_, _, name)| name))
     }
 
     /// Whether it waits for the others for as long as it takes.
