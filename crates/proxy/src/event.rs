@@ -54,7 +54,7 @@ pub(crate) enum Mail {
     /// The other proxies let a call leave until then.
     Cleared { place: Place, id: AttemptId, until: Time },
     /// They do not.
-    Barred { place: Place, why: Refusal },
+    Barred { place: Place, id: AttemptId, why: Refusal },
 }
 
 /// How to reach a loop.
@@ -243,7 +243,7 @@ impl Loop {
                 Mail::Sorted { key, stale } => self.sorted(key, stale),
                 Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
-                Mail::Barred { place, why } => self.turned_down(now, place, why),
+                Mail::Barred { place, id, why } => self.turned_down(now, place, id, why),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);

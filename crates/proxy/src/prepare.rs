@@ -145,8 +145,11 @@ impl Loop {
     }
 
     /// Somebody refused an announcement. What was sent before stays where it is: it may run.
-    pub(crate) fn turned_down(&mut self, now: Time, place: Place, why: Refusal) {
-        if let Place::Clearing(number) = place {
+    pub(crate) fn turned_down(&mut self, now: Time, place: Place, id: AttemptId, why: Refusal) {
+        let Place::Clearing(number) = place else { return };
+        let claim = self.clearing.get(number).and_then(|(_, call)| call.claim.as_ref());
+        // Its place may be another call's by now.
+        if matches!(claim, Some(Claim::Changes(changes)) if changes.attempts().any(|attempt| attempt == id)) {
             self.barred(now, number, why);
         }
     }

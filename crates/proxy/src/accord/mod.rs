@@ -209,12 +209,21 @@ impl Accord {
 
     /// A mutation that was let through did not leave in time, or is to be sent again.
     pub(crate) fn again(&self, (event_loop, place): (usize, Place), ids: impl IntoIterator<Item = AttemptId>) {
+        let mut over = Vec::new();
         self.step(|now, inner| {
             for id in ids {
-                inner.waiting.insert(id, Waiting { event_loop, place, since: now });
-                inner.member.again(now, id);
+                match inner.member.again(now, id) {
+                    true => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
+                    false => over.push(id),
+                }
             }
         });
+        for id in over {
+            let why = Refusal::Over;
+            self.around.get().into_iter().for_each(|around| {
+                around.mailboxes[event_loop].send(Mail::Barred { place, id, why: why.clone() });
+            });
+        }
     }
 
     /// A mutation is over. Until when, if at all, what it changed is not to be kept.
@@ -334,7 +343,7 @@ impl Accord {
                 Effect::Refused(id, why) => {
                     inner.counts.refused += 1;
                     let Some(Waiting { event_loop, place, .. }) = inner.waiting.remove(&id) else { continue };
-                    around.mailboxes[event_loop].send(Mail::Barred { place, why });
+                    around.mailboxes[event_loop].send(Mail::Barred { place, id, why });
                 }
             }
         }

@@ -77,11 +77,14 @@ impl<K: Copy + Ord> Member<K> {
         Ok(id)
     }
 
-    /// A call that was let through did not leave in time, or must be sent again.
-    pub fn again(&mut self, now: Time, id: AttemptId) {
-        let Some(round) = self.rounds.open.get_mut(&id).filter(|round| round.stage == Stage::Permitted) else { return };
-        round.stage = Stage::Again;
-        self.begin_round(now, id);
+    /// A call that was let through did not leave in time, or must be sent again. False if it is over: it must be announced anew.
+    pub fn again(&mut self, now: Time, id: AttemptId) -> bool {
+        let Some(round) = self.rounds.open.get_mut(&id) else { return false };
+        if round.stage == Stage::Permitted {
+            round.stage = Stage::Again;
+            self.begin_round(now, id);
+        }
+        true
     }
 
     /// It is over. Until when, if at all, nothing that it changed is to be kept.
@@ -177,7 +180,7 @@ impl<K: Copy + Ord> Member<K> {
             self.rounds.schedule(id, Time::FAR);
             let stale = round.number == 0 || now >= round.announced + Span::from_nanos(self.terms.lease.as_nanos() / 2);
             match round.stage {
-                Stage::Permitted if round.purpose == Purpose::Hold => self.again(now, id),
+                Stage::Permitted if round.purpose == Purpose::Hold => drop(self.again(now, id)),
                 Stage::Permitted => {}
                 Stage::Waiting | Stage::Again if stale || !self.acts(now) => self.begin_round(now, id),
                 Stage::Waiting | Stage::Again => {
