@@ -31,6 +31,13 @@ pub(crate) struct Origin {
     pub(crate) local: IpAddr,
 }
 
+/// A moment by both clocks, read once for a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) instant: Instant,
+    pub(crate) time: Time,
+}
+
 /// What became of a record.
 pub(crate) enum Taken {
     /// Its answer was appended, or there is none to give.
@@ -63,7 +70,7 @@ pub(crate) struct Forward {
 
 /// Looks at a record; answers that are ready are appended to `out`. `rules` are those of the last call of the same batch.
 pub(crate) fn take(
-    now: Instant,
+    now: Moment,
     shared: &Shared,
     origin: &Origin,
     rules: &mut Option<Rules>,
@@ -86,7 +93,7 @@ pub(crate) fn take(
 }
 
 fn call(
-    now: Instant,
+    now: Moment,
     shared: &Shared,
     origin: &Origin,
     rules: &mut Option<Rules>,
@@ -115,7 +122,7 @@ fn call(
 }
 
 fn nfs(
-    now: Instant,
+    now: Moment,
     shared: &Shared,
     origin: &Origin,
     rules: &mut Option<Rules>,
@@ -173,7 +180,7 @@ fn nfs(
         None => None,
     };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
-    let known = match first(now, shared, origin, (call.xid, procedure, record), out) {
+    let known = match first(now.instant, shared, origin, (call.xid, procedure, record), out) {
         First::Yes(known) => known,
         First::No(taken) => return Ok(taken),
     };
@@ -212,7 +219,7 @@ fn ask(
 /// servers: they may refuse it.
 #[inline]
 fn cache_of<'s, 'c>(
-    now: Instant,
+    now: Moment,
     shared: &'s Shared,
     owner: Owner,
     credential: &Credential<'_>,
@@ -221,7 +228,7 @@ fn cache_of<'s, 'c>(
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
     let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
     let question = Question::of(call, meaning)?;
-    let now = shared.exports[realm].pool.time(now);
+    let now = now.time;
     let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
 }

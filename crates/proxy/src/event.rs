@@ -4,7 +4,7 @@
 use crate::accord::Place;
 use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Tally};
-use crate::dispatch::{self, Origin, Taken};
+use crate::dispatch::{self, Moment, Origin, Taken};
 use crate::link::Link;
 use crate::log;
 use crate::mountd::Below;
@@ -375,7 +375,7 @@ impl Loop {
             *waiting += 1;
             tally.moved(Bytes::FromClients, record::MARK + record.len());
             let before = out.len();
-            match dispatch::take(now, shared, origin, &mut rules, record, out) {
+            match dispatch::take(Moment { instant: now, time }, shared, origin, &mut rules, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
                 Taken::Shared(cost) => {
@@ -446,7 +446,14 @@ impl Loop {
         let out = connection.output(buffers);
         let taken = match stale {
             true => dispatch::stale(&shared.tallies[*number], &call.record, out),
-            false => dispatch::take(self.now, shared, origin, &mut None, &call.record, out),
+            false => dispatch::take(
+                Moment { instant: self.now, time: self.time },
+                shared,
+                origin,
+                &mut None,
+                &call.record,
+                out,
+            ),
         };
         match taken {
             Taken::Unsorted(unknown) => {

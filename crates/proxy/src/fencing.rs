@@ -81,10 +81,12 @@ impl Realm {
     }
 
     /// A name whose object a call changes, and of which it is not known where it leads.
+    #[inline]
     pub(crate) fn unknown_target<'c>(&self, call: &Call<'c>) -> Option<DirOp<'c>> {
-        if !self.stale() {
-            return None;
-        }
+        if self.stale() { self.unknown_among_names(call) } else { None }
+    }
+
+    fn unknown_among_names<'c>(&self, call: &Call<'c>) -> Option<DirOp<'c>> {
         let unknown = |what: &DirOp<'c>| {
             let directory = Key::of(what.dir.bytes());
             self.part(directory).names.find(directory.named(what.name)).is_none()

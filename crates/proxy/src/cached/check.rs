@@ -39,17 +39,16 @@ pub(super) struct Checks(usize, SyncSender<(usize, Sample)>);
 
 impl Part {
     /// Remembers the hit that was just told, if `core` wants it checked.
-    pub(super) fn sample(
-        &mut self,
-        now: Time,
-        place: Key,
-        (kind, handle): (Kind, &[u8]),
-        name: Option<&[u8]>,
-        said: &[u8],
-    ) {
-        if self.cache.sampled()
-            && let Some(Checks(export, waiting)) = &self.checks
-        {
+    #[inline]
+    pub(super) fn sample(&mut self, now: Time, place: Key, what: (Kind, &[u8]), name: Option<&[u8]>, said: &[u8]) {
+        if self.cache.sampled() {
+            self.remember(now, place, what, name, said);
+        }
+    }
+
+    #[cold]
+    fn remember(&mut self, now: Time, place: Key, (kind, handle): (Kind, &[u8]), name: Option<&[u8]>, said: &[u8]) {
+        if let Some(Checks(export, waiting)) = &self.checks {
             let (handle, name, said) = (handle.into(), name.map(Into::into), said.into());
             let left = self.cache.left(now);
             // Where too many wait, one less is checked.
