@@ -10,6 +10,7 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 
@@ -47,6 +48,8 @@ fn hot_share(proxy: &Serve, nfsd: &mut Nfsd, span: &str, then: impl FnOnce(&mut 
     let before: u64 = nfsd.executed("GETATTR").iter().sum();
     let mut hot = bench(proxy, &format!("{HOT_NAMES} --op getattr --depth 8 --duration {span}"));
     then(nfsd);
+    // Otherwise it was not there all the time.
+    assert!(!midas_lab::readable(hot.stdout.as_ref().unwrap(), Duration::ZERO), "the hot set's load ended too early");
     let report: Value = serde_json::from_reader(hot.stdout.take().unwrap()).unwrap();
     hot.wait().unwrap();
     let missed = nfsd.executed("GETATTR").iter().sum::<u64>() - before;

@@ -15,7 +15,7 @@ pub struct Cluster {
     status: Arc<Mutex<Status>>,
     incarnation: u64,
     me: u8,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Cluster {
@@ -29,7 +29,7 @@ impl Cluster {
         let driver = Driver::new(settings, me, poll, Arc::clone(&post), Arc::clone(&status), above)?;
         let incarnation = driver.incarnation();
         let thread = thread::Builder::new().name("cluster".to_owned()).spawn(move || driver.run())?;
-        Ok(Self { post, status, incarnation, me, thread: Some(thread) })
+        Ok(Self { post, status, incarnation, me, thread: Mutex::new(Some(thread)) })
     }
 
     /// How the cluster is; at most a heartbeat old.
@@ -53,11 +53,18 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
+impl Cluster {
+    /// Takes part no longer; what stood above is gone when this returns.
+    pub fn stop(&self) {
         self.post.give(Order::Stop);
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _panicked = thread.join();
         }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
     }
 }

@@ -87,6 +87,11 @@ impl Changes {
         }
     }
 
+    /// Whether its names may lead elsewhere by now.
+    pub(crate) fn outdated(&self, accord: &Accord) -> bool {
+        self.has_names() && accord.leases.flushes() != self.flushes
+    }
+
     fn has_names(&self) -> bool {
         self.touched.iter().any(|(_, touched)| touched.labels(0).any(|(_, _, name)| name))
     }
@@ -187,7 +192,8 @@ pub(crate) fn prepare(
 pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8]) -> Option<Claim> {
     let Owner::Export(realm) = forward.owner else { return None };
     // A cookie means something to the server alone that its own client lists at.
-    if forward.meaning.kind == (Kind::List { first: false }) {
+    let lists = matches!(forward.meaning.kind, Kind::List { .. });
+    if lists && !shared.exports[realm].pool.cookies.portable() {
         return None;
     }
     let call = rpc::Call::decode(record).ok()?;
@@ -210,9 +216,15 @@ pub(crate) fn changed(
 ) {
     if let Some(accord) = shared.accord().filter(|_| !changes.attempts.is_empty()) {
         let taint = accord.ended(changes.attempts(), &outcome(ended, reply));
-        if let (Ended::Done, Some(until), Some(_)) = (ended, taint, reply) {
-            ended = Ended::Until(until);
-        }
+        ended = match (ended, taint, reply) {
+            (Ended::Done, Some(until), Some(_)) => Ended::Until(until),
+            (Ended::Unknown, Some(until), _) => {
+                let hold =
+                    changes.touched.first().map(|(export, _)| shared.exports[*export].areas.own().cached.hold_max());
+                Ended::Until(until.max(now + hold.unwrap_or_default()))
+            }
+            (ended, ..) => ended,
+        };
     }
     let mut made = Vec::new();
     for (export, touched) in changes.touched {

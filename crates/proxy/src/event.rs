@@ -552,7 +552,7 @@ impl Loop {
         self.tend_links(self.time);
         if self.shared.accord().is_some() {
             self.tend_clearing(self.time);
-            self.tend_overdue();
+            self.tend_overdue(self.time);
         }
         self.send_held(self.time);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {

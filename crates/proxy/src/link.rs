@@ -213,7 +213,7 @@ impl Link {
     /// Sends a call that is here, if there is a connection. A mutation that other proxies must know of waits until they do.
     pub(crate) fn send(&mut self, now: Time, xid: u32, buffers: &mut Buffers) {
         if let (State::Up(connection), Some((flight, call))) = (&mut self.state, self.flights.get_mut(xid)) {
-            if matches!(&flight.claim, Some(Claim::Changes(changes)) if !changes.may_leave(now)) {
+            if matches!(&flight.claim, Some(Claim::Changes(changes)) if changes.patient() && !changes.may_leave(now)) {
                 flight.overdue = true;
                 return;
             }

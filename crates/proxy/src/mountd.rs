@@ -136,7 +136,7 @@ impl Below {
     /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
     pub(crate) fn find(&self, shared: &Shared, client: IpAddr, xid: u32) -> Vec<u8> {
         let export = &shared.exports[self.realm];
-        let left = export.areas.epoch();
+        let left = export.areas.epoch(export.pool.time(Instant::now()));
         let found = self.walk(&export.pool);
         if let Ok(handle) = &found {
             shared.whose.learn(Key::of(handle), Owner::Export(self.realm));

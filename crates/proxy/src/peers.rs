@@ -35,6 +35,11 @@ impl Peers {
         Ok(Self { name: cluster.name.clone(), members, cluster: started, suspect_after })
     }
 
+    /// Takes part no longer.
+    pub(crate) fn stop(&self) {
+        self.cluster.stop();
+    }
+
     /// This life of this member.
     pub(crate) fn life(&self) -> Life {
         Life { member: MemberId(self.cluster.me()), incarnation: self.cluster.incarnation() }

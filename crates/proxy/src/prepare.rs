@@ -3,7 +3,7 @@
 
 use crate::accord::{self, Accord, Place};
 use crate::cached::Unfound;
-use crate::claim::{self, Claim, Clearance, Prepared};
+use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::Job;
 use crate::counters::status;
 use crate::dispatch::Forward;
@@ -73,7 +73,7 @@ impl Loop {
     fn cleared_by_all(&mut self, now: Time, accord: &Arc<Accord>, mut call: Box<Held>) -> Option<Box<Held>> {
         let Some(Claim::Changes(changes)) = &mut call.claim else { return Some(call) };
         // Whoever was refused comes back in a while.
-        if call.refused_at.is_some_and(|refused| now.since(refused) < ASK_AGAIN) {
+        if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
             self.held.push_back(call);
             return None;
         }
@@ -135,18 +135,34 @@ impl Loop {
                 }
             }
             Place::Flight { link, xid } => {
+                let waits = self.links[link].doubts.contains(&xid);
                 let Some((flight, _)) = self.links[link].flights.get_mut(xid) else { return };
                 if let Some(Claim::Changes(changes)) = &mut flight.claim {
                     changes.cleared(id, until);
                 }
-                self.links[link].send(self.shared.clock.now(), xid, &mut self.buffers);
+                // What was sent meanwhile, or is being found out, is not sent by this.
+                if flight.overdue && !flight.asked && !waits {
+                    flight.overdue = false;
+                    self.links[link].send(self.shared.clock.now(), xid, &mut self.buffers);
+                }
             }
         }
     }
 
     /// Somebody refused an announcement. What was sent before stays where it is: it may run.
     pub(crate) fn turned_down(&mut self, now: Time, place: Place, id: AttemptId, why: Refusal) {
-        let Place::Clearing(number) = place else { return };
+        let number = match place {
+            Place::Clearing(number) => number,
+            Place::Flight { link, xid } => {
+                let of_that = |changes: &Changes| changes.attempts().any(|attempt| attempt == id);
+                let claim = self.links[link].flights.get_mut(xid).and_then(|(flight, _)| flight.claim.as_ref());
+                if matches!(claim, Some(Claim::Changes(changes)) if of_that(changes)) {
+                    self.settle_without(now, link, xid);
+                    self.send_held(now);
+                }
+                return;
+            }
+        };
         let claim = self.clearing.get(number).and_then(|(_, call)| call.claim.as_ref());
         // Its place may be another call's by now.
         if matches!(claim, Some(Claim::Changes(changes)) if changes.attempts().any(|attempt| attempt == id)) {
@@ -174,7 +190,7 @@ impl Loop {
                 let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
                 match home {
                     Some(server) => {
-                        call.verified = true;
+                        call.refused_at = Some(now);
                         self.find_out(now, call, server);
                     }
                     None => self.held.push_back(call),
@@ -200,15 +216,22 @@ impl Loop {
     }
 
     /// Calls on links that may not be sent again before the others know.
-    pub(crate) fn tend_overdue(&mut self) {
+    pub(crate) fn tend_overdue(&mut self, now: Time) {
         let Some(accord) = self.shared.accord().cloned() else { return };
         for index in 0..self.links.len() {
             let overdue = self.links[index].chosen(|flight| flight.overdue);
             for xid in overdue {
                 let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { continue };
-                flight.overdue = false;
-                if let Some(Claim::Changes(changes)) = &mut flight.claim {
-                    accord.again((self.number, Place::Flight { link: index, xid }), changes.lapsed(accord.now()));
+                let left = flight.left;
+                match &mut flight.claim {
+                    // Where its names lead may not be what it was: it is prepared anew, or found out about.
+                    Some(Claim::Changes(changes)) if !left || changes.outdated(&accord) => {
+                        self.settle_without(now, index, xid);
+                    }
+                    Some(Claim::Changes(changes)) => {
+                        accord.again((self.number, Place::Flight { link: index, xid }), changes.lapsed(accord.now()));
+                    }
+                    Some(Claim::Reads(_)) | None => flight.overdue = false,
                 }
             }
         }
@@ -234,7 +257,12 @@ impl Loop {
     }
 }
 
-/// What nobody could tell, or somebody refused, is not asked for again sooner.
+/// Two that refused each other do not come back together.
+fn pause(xid: u32) -> Span {
+    Span::from_millis(5 + u64::from(xid.wrapping_mul(0x9e37_79b1) >> 27))
+}
+
+/// What nobody could tell is not asked for again sooner.
 const ASK_AGAIN: Span = Span::from_millis(20);
 /// How long the other proxies are waited for where nothing is kept: they should know what must not be executed twice.
 const INTENT_WAIT: Span = Span::from_millis(500);

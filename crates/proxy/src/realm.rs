@@ -155,7 +155,7 @@ impl Realm {
         Wishes { forsaken, instead }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let also = self.changed_too(meaning);
-        let epoch = self.areas.epoch();
+        let epoch = self.areas.epoch(now);
         let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
         let bound = self.bound(now, &mut part, meaning, second).filter(|(server, _)| Some(*server) != forsaken);

@@ -288,6 +288,9 @@ impl Drop for Proxy {
         for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+        if let Some(peers) = self.shared.peers() {
+            peers.stop();
+        }
 
         if self.quiet() {
             self.life.end();

@@ -169,7 +169,8 @@ impl Loop {
     pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
-        if !link.connected(now, &mut self.buffers) {
+        let fresh = self.shared.accord().map_or(now, |accord| accord.now());
+        if !link.connected(fresh, &mut self.buffers) {
             if matches!(link.state, State::Down) {
                 self.lost(now, index);
             }
@@ -319,25 +320,33 @@ impl Loop {
         let given_up = |flight: &Flight| now.since(flight.since) >= waited;
         let server = self.links[index].server;
         for xid in self.links[index].chosen(given_up) {
-            let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
-            if flight.left && !flight.waits.procedure.idempotent() {
-                self.shared.exports[flight.realm].doubt(&mut flight.sent);
+            let pool = self.links[index].pool;
+            if let Some((flight, _)) = self.links[index].flights.get_mut(xid) {
+                let name = &self.shared.pools[pool].server(server).name;
+                log::warn("server given up", &[("server", name), ("call", &flight.waits.procedure)]);
             }
-            let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
-            call.errand.wishes.forsaken = Some(server);
-            let (pool, procedure) = (self.links[index].pool, call.errand.forward.procedure);
-            let name = &self.shared.pools[pool].server(server).name;
-            log::warn("server given up", &[("server", name), ("call", &procedure)]);
-            match call.errand.forward.procedure.idempotent() {
-                // It may be executed again: a COMMIT shows another verifier elsewhere.
-                true => {
-                    self.resolved(&mut call);
-                    self.held.push_back(call);
-                }
-                false => self.find_out(now, call, server),
-            }
+            self.settle_without(now, index, xid);
         }
         self.send_held(now);
+    }
+
+    /// A call that its server is not asked again: sent elsewhere if that does no harm, found out about otherwise.
+    pub(crate) fn settle_without(&mut self, now: Time, index: usize, xid: u32) {
+        let server = self.links[index].server;
+        let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { return };
+        let left = flight.left;
+        if left && !flight.waits.procedure.idempotent() {
+            self.shared.exports[flight.realm].doubt(&mut flight.sent);
+        }
+        let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
+        call.errand.wishes.forsaken = Some(server).filter(|_| left);
+        // It may be executed again: a COMMIT shows another verifier elsewhere.
+        if !left || call.errand.forward.procedure.idempotent() {
+            self.resolved(&mut call);
+            self.held.push_back(call);
+        } else {
+            self.find_out(now, call, server);
+        }
     }
 
     /// Asks another server whether a call was executed.
@@ -395,7 +404,7 @@ impl Loop {
                 self.let_go(now, claim, Ended::Unknown);
                 self.relay().results(waits, &results);
             }
-            Verdict::Send => self.links[index].send(now, xid, &mut self.buffers),
+            Verdict::Send => self.links[index].send(self.shared.clock.now(), xid, &mut self.buffers),
             Verdict::Unknown => self.links[index].doubts.push(xid),
         }
     }

@@ -49,3 +49,11 @@ impl Witness {
         }
     }
 }
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if let Some(peers) = self.shared.peers() {
+            peers.stop();
+        }
+    }
+}

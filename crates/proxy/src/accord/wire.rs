@@ -23,13 +23,17 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
             put::u32(out, *part);
             put_all(out, told);
         }
-        Message::Grant { epoch, asked, past, told, upto, parts } => {
+        Message::Grant { epoch, asked, past, told, open, upto, parts } => {
             head(out, Tag::Grant, *epoch);
             put::u64(out, asked.as_nanos());
             put::u32(out, *past as u32);
             put::u64(out, *upto);
             put::u32(out, *parts);
             put_all(out, told);
+            put::u32(out, open.len() as u32);
+            for id in open {
+                put_id(out, *id);
+            }
         }
         Message::Release { epoch } => head(out, Tag::Release, *epoch),
         Message::Announce { epoch, id, round, intent } => {
@@ -143,8 +147,8 @@ fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> 
             let asked = Time::from_nanos(reader.u64()?);
             let past = memory(reader.u32()?)?;
             let (upto, parts) = (reader.u64()?, reader.u32()?);
-            let told = many(reader, TOLD_MOST, told)?;
-            Message::Grant { epoch, asked, past, told, upto, parts }
+            let (told, open) = (many(reader, TOLD_MOST, told)?, many(reader, TOLD_MOST, id)?);
+            Message::Grant { epoch, asked, past, told, open, upto, parts }
         }
         Tag::Tell => {
             let (asked, part) = (Time::from_nanos(reader.u64()?), reader.u32()?);
@@ -344,7 +348,7 @@ mod tests {
         let mut all = vec![
             Message::Ask { epoch: 1, asked, holds: true },
             Message::Tell { epoch: 1, asked, part: 3, told: told.clone() },
-            Message::Grant { epoch: 1, asked, past: Memory::Tidy, told, upto: 4, parts: 4 },
+            Message::Grant { epoch: 1, asked, past: Memory::Tidy, told, open: vec![id], upto: 4, parts: 4 },
             Message::Release { epoch: 3 },
             Message::Announce { epoch: 1, id, round: 2, intent: bare },
             Message::Acknowledge { epoch: 1, id, round: 2 },

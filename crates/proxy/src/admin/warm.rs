@@ -93,7 +93,7 @@ fn first(shared: &Shared, path: &str) -> Result<Ahead, Refusal> {
     if let Some(why) = keeps_nothing(export, export.areas.at(&names), now()) {
         return Err(Refusal::wrong(why));
     }
-    let left = export.areas.epoch();
+    let left = export.areas.epoch(export.pool.time(Instant::now()));
     let handle = walk(export, &names)?;
     export.areas.learn_path(now(), left, names.iter().map(|name| name.as_bytes()), &handle);
     Ok(Ahead { export: export.number, handle, path: path.to_owned(), depth: 0 })
@@ -297,7 +297,7 @@ impl Walk {
                 why.map_or(Fault::Call(ClientError::Status(Nfsstat3::NOTSUPP)), |why| Fault::Stop(Stop::Broken(why)))
             );
         };
-        let left = Asked { area, left: area.cached.left(now), epoch: areas.epoch() };
+        let left = Asked { area, left: area.cached.left(now), epoch: areas.epoch(now) };
         let client = &mut self.lines[line].1;
         let results = client.call(nfs3::PROGRAM, nfs3::VERSION, call.procedure() as u32, |out| call.encode(out))?;
         Ok((left, results.to_vec()))

@@ -108,8 +108,8 @@ impl Areas {
     }
 
     /// A call leaves now; what its reply teaches of where objects lie may be learned later.
-    pub(crate) fn epoch(&self) -> Option<Epoch> {
-        self.places.as_ref().map(|places| places.epoch())
+    pub(crate) fn epoch(&self, now: Time) -> Option<Epoch> {
+        self.places.as_ref().map(|places| places.epoch(now))
     }
 
     /// Learns where objects lie.
@@ -266,7 +266,7 @@ mod tests {
     /// A name is looked up, and a server asked if need be: whether it was answered from a cache.
     fn look(areas: &Areas, dir: &str, name: &str, object: &str, seen: Fattr3) -> bool {
         let call = Call::Lookup { what: DirOp { dir: handle(dir), name: name.as_bytes() } };
-        let (left, was) = (areas.epoch(), ask(areas, &call));
+        let (left, was) = (areas.epoch(NOW), ask(areas, &call));
         let dir_attributes = Some(attributes(Ftype3::Dir, 2));
         let found = LookupOk { object: handle(object), attributes: Some(seen), dir_attributes };
         let mut results = Vec::new();

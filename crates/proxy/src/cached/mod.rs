@@ -158,7 +158,7 @@ impl Cached {
     }
 
     /// H: how long a call may linger in a server after its connection broke.
-    fn hold_max(&self) -> Span {
+    pub(crate) fn hold_max(&self) -> Span {
         self.part(Key(0)).cache.hold_max()
     }
 
@@ -278,7 +278,9 @@ impl Cached {
 
     /// All parts go by what they learned together.
     fn teach(&self, class: Class) {
-        let course = lock(&self.lessons).course(class);
+        // Held over all parts: a newer lesson comes after this one.
+        let lessons = lock(&self.lessons);
+        let course = lessons.course(class);
         self.parts.iter().for_each(|part| lock(part).cache.follow(class, course));
     }
 

@@ -75,7 +75,7 @@ struct Known {
 
 /// When a call left, for what its reply teaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch(u64);
+pub(crate) struct Epoch(u64, Time);
 
 impl Places {
     /// For subtrees with these names below the root, in the order of their numbers; the export's own part has number 0.
@@ -134,8 +134,8 @@ impl Places {
     }
 
     /// A call leaves now.
-    pub(crate) fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.load(Ordering::SeqCst))
+    pub(crate) fn epoch(&self, now: Time) -> Epoch {
+        Epoch(self.epoch.load(Ordering::SeqCst), now)
     }
 
     /// Learns from the reply to a call that left then; `dir` and `name` are the keys of its directory, and of its name there.
@@ -183,10 +183,10 @@ impl Places {
         self.learn(now, left, Key::of(object.bytes()), Some(place).filter(|_| alone));
     }
 
-    fn learn(&self, now: Time, Epoch(left): Epoch, object: Key, place: Option<Place>) {
+    fn learn(&self, now: Time, Epoch(left, at): Epoch, object: Key, place: Option<Place>) {
         let mut part = lock(self.part(object));
-        // Looked at behind the lock that whoever reads it takes.
-        if place.is_some_and(|place| !self.holds(now, left, place)) {
+        // Looked at behind the lock that whoever reads it takes; and as it was when its call left, for what lingered then may have run.
+        if place.is_some_and(|place| !self.holds(now, left, place) || !self.holds(at, left, place)) {
             return;
         }
         let before =
@@ -375,7 +375,7 @@ mod tests {
     }
 
     fn look(places: &Places, dir: &str, name: &str, object: &str, attributes: Option<Fattr3>) {
-        let (left, dir) = (places.epoch(), Key::of(dir.as_bytes()));
+        let (left, dir) = (places.epoch(NOW), Key::of(dir.as_bytes()));
         let found = LookupOk { object: handle(object), attributes, dir_attributes: None };
         let mut results = Vec::new();
         Reply::Lookup(Ok(found)).encode(&mut results);
@@ -520,9 +520,9 @@ mod tests {
     #[test]
     fn what_was_asked_before_a_border_was_crossed_teaches_nothing_of_what_may_have_left() {
         let places = walked();
-        let before = places.epoch();
+        let before = places.epoch(NOW);
         let crossing = places.crosses(NOW, &Call::Rename { from: op("gcc", "bin"), to: op("home", "bin") }).unwrap();
-        let meanwhile = places.epoch();
+        let meanwhile = places.epoch(NOW);
         let path = |left| places.learn_path(NOW, left, [&b"software"[..]].into_iter(), b"S");
         path(meanwhile);
         assert_eq!(area(&places, "S"), None, "while it is under way");
@@ -531,7 +531,7 @@ mod tests {
             path(left);
             assert_eq!(area(&places, "S"), None, "asked before its end");
         }
-        path(places.epoch());
+        path(places.epoch(NOW));
         assert_eq!(area(&places, "S"), Some(1));
     }
 
@@ -542,7 +542,7 @@ mod tests {
         enter(&places, "root", "software", "S");
         assert_eq!(area(&places, "S"), None);
         let later = NOW + Span::from_secs(60);
-        places.learn_path(later, places.epoch(), [&b"software"[..]].into_iter(), b"S");
+        places.learn_path(later, places.epoch(NOW), [&b"software"[..]].into_iter(), b"S");
         assert_eq!(places.area(later, Key::of(b"S")), Some(1));
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Book<K> {
     due: BTreeSet<(Time, AttemptId)>,
     /// Those that are over, the oldest first.
     finished: VecDeque<(Time, AttemptId)>,
+    /// The same of those that may be executed twice: nobody asks for them again.
+    passed: VecDeque<(Time, AttemptId)>,
     /// The newest of one's own.
     sequence: u64,
     pending: usize,
@@ -50,6 +52,7 @@ impl<K> Default for Book<K> {
             fences: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
+            passed: VecDeque::new(),
             sequence: 0,
             pending: 0,
         }
@@ -72,6 +75,11 @@ impl<K: Copy + Ord> Book<K> {
 
     pub(super) fn next_at(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Whether something of this life may still run, or may have run unknown.
+    pub(super) fn awaits(&self, owner: Life) -> bool {
+        self.due.iter().any(|(_, id)| id.owner == owner)
     }
 
     pub(super) fn state(&self, id: AttemptId) -> Option<&State> {
@@ -105,7 +113,7 @@ impl<K: Copy + Ord> Book<K> {
             self.pending += 1;
             intent.keys.iter().for_each(|key| self.keys.entry(*key).or_default().push(id));
         } else {
-            self.finished.push_back((now, id));
+            self.over_since(intent.operation).push_back((now, id));
         }
         self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false });
     }
@@ -166,7 +174,7 @@ impl<K: Copy + Ord> Book<K> {
 
     /// It is over: what it changes is free.
     fn close(&mut self, now: Time, id: AttemptId, state: State) {
-        let Self { records, keys, finished, pending, .. } = self;
+        let Self { records, keys, pending, .. } = self;
         let Some(record) = records.get_mut(&id) else { return };
         for key in &record.intent.keys {
             if let Some(ids) = keys.get_mut(key) {
@@ -181,11 +189,24 @@ impl<K: Copy + Ord> Book<K> {
         if !record.marks {
             record.intent.forget_keys();
         }
-        finished.push_back((now, id));
+        let operation = record.intent.operation;
+        self.over_since(operation).push_back((now, id));
+    }
+
+    fn over_since(&mut self, operation: Option<Operation>) -> &mut VecDeque<(Time, AttemptId)> {
+        if operation.is_some() { &mut self.finished } else { &mut self.passed }
     }
 
     /// Forgets what no client asks for any more.
     fn forget(&mut self, now: Time, remember: Span) {
+        while let Some((at, id)) = self.passed.front().copied() {
+            let lapsed = now.since(at) >= remember || self.passed.len() > PASSED_MAX;
+            if !lapsed || self.records.get(&id).is_some_and(|record| record.marks) {
+                break;
+            }
+            self.passed.pop_front();
+            self.records.remove(&id);
+        }
         while let Some((at, id)) = self.finished.front().copied() {
             let lapsed = now.since(at) >= remember || self.finished.len() > FINISHED_MAX;
             if !lapsed || self.records.get(&id).is_some_and(|record| record.marks) {
@@ -297,10 +318,10 @@ impl<K: Copy + Ord> Member<K> {
     }
 
     /// The attempts of a member that it does not call unfinished are over.
-    pub(super) fn close_unlisted(&mut self, now: Time, owner: Life, upto: u64, told: &[Told<K>]) {
+    pub(super) fn close_unlisted(&mut self, now: Time, owner: Life, upto: u64, open: &[AttemptId]) {
         let range = AttemptId { owner, sequence: 0 }..=AttemptId { owner, sequence: upto };
         let pending = self.book.records.range(range).filter(|(_, record)| record.state == State::Pending);
-        let listed: BTreeSet<AttemptId> = told.iter().map(|told| told.id).collect();
+        let listed: BTreeSet<AttemptId> = open.iter().copied().collect();
         let closed: Vec<AttemptId> = pending.map(|(id, _)| *id).filter(|id| !listed.contains(id)).collect();
         for id in closed {
             self.over(now, id, State::Unknown);
@@ -393,5 +414,7 @@ fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {
     Told { id: *id, intent: record.intent.clone(), state: record.state.clone() }
 }
 
+/// Attempts that may be executed twice and are over: a late message of one finds it.
+const PASSED_MAX: usize = 1 << 10;
 /// Attempts that are over and remembered, at most: what the parts of a grant hold.
 const FINISHED_MAX: usize = 1 << 14;

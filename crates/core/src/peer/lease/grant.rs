@@ -1,5 +1,6 @@
 //! Leases: asked for, given, held, lapsed (R2-R4, R9, R10).
 
+use super::attempt::AttemptId;
 use super::view::Life;
 use super::{Effect, Member, Memory, Message, Rule, State, Told};
 use crate::time::{Span, Time};
@@ -64,19 +65,23 @@ impl<K: Copy + Ord> Member<K> {
             (false, _) => Vec::new(),
         };
         let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
-        // What is under way goes with the grant; what is over may be too much for one message.
-        let (told, mut over): (Vec<_>, Vec<_>) = told.into_iter().partition(|told| told.state == State::Pending);
-        let mut parts = 0;
-        while !over.is_empty() && parts < PARTS_MAX {
-            let told = over.split_off(over.len().saturating_sub(PART));
-            self.say(from, Message::Tell { epoch, asked, part: parts, told });
+        // What is too much for one message goes ahead; what is too much for all of them is not granted.
+        let (mut told, mut parts) = (told, 0);
+        if told.len() > PART * PARTS_MAX as usize {
+            return;
+        }
+        let own = |told: &&Told<K>| told.id.owner == self.me && told.state == State::Pending;
+        let open = told.iter().filter(own).map(|told| told.id).collect();
+        while told.len() > PART {
+            let part = told.split_off(told.len() - PART);
+            self.say(from, Message::Tell { epoch, asked, part: parts, told: part });
             parts += 1;
         }
         let peer = self.peer(from);
         peer.given_until = peer.given_until.max(until);
         peer.given_to = Some(from);
         let upto = self.book.upto();
-        self.say(from, Message::Grant { epoch, asked, past, told, upto, parts });
+        self.say(from, Message::Grant { epoch, asked, past, told, open, upto, parts });
     }
 
     /// A part of what a member knows, ahead of its grant.
@@ -113,13 +118,13 @@ impl<K: Copy + Ord> Member<K> {
         from: Life,
         epoch: u64,
         (asked, past): (Time, Memory),
-        (told, upto): (Vec<Told<K>>, u64),
+        (told, open, upto): (Vec<Told<K>>, Vec<AttemptId>, u64),
     ) {
         if !self.current(from, epoch) {
             return;
         }
         if self.rules.has(Rule::Carry) {
-            self.close_unlisted(now, from, upto, &told);
+            self.close_unlisted(now, from, upto, &open);
         }
         for told in told {
             self.merge(now, told);
@@ -231,8 +236,8 @@ impl<K: Copy + Ord> Member<K> {
     }
 }
 
-/// Attempts in a part, and parts ahead of a grant: all that are over and remembered.
-const PART: usize = 256;
+/// Attempts in a part, and parts ahead of a grant: far more than are remembered and under way.
+const PART: usize = 512;
 const PARTS_MAX: u32 = 64;
 /// A grant is renewed after this part of its term.
 const RENEW: u64 = 2;

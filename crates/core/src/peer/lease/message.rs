@@ -50,7 +50,9 @@ pub enum Message<K> {
         past: Memory,
         /// What I know of mutations: all of it, or what is unfinished if you held my grant.
         told: Vec<Told<K>>,
-        /// My attempts up to this one are over if they are not among those.
+        /// My attempts that are not over.
+        open: Vec<AttemptId>,
+        /// Those of mine up to this one are over if they are not among them.
         upto: u64,
         /// How many parts went ahead of it; without one of them it does not count.
         parts: u32,

@@ -186,9 +186,9 @@ impl<K: Copy + Ord> Member<K> {
         match message {
             Message::Ask { epoch, asked, holds } => self.asked(now, from, epoch, (asked, holds)),
             Message::Tell { epoch, asked, part, told } => self.told_part(now, from, epoch, (asked, part), told),
-            Message::Grant { epoch, asked, past, told, upto, parts } => {
+            Message::Grant { epoch, asked, past, told, open, upto, parts } => {
                 if self.heard_parts(from, asked, parts) {
-                    self.granted(now, from, epoch, (asked, past), (told, upto));
+                    self.granted(now, from, epoch, (asked, past), (told, open, upto));
                 }
             }
             Message::Release { epoch } => self.released(now, from, epoch),

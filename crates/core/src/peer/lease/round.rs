@@ -110,7 +110,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Whether no attempt of this life waits or may still run.
     pub fn quiet(&self) -> bool {
-        self.rounds.open.is_empty()
+        self.rounds.open.is_empty() && !self.book.awaits(self.me)
     }
 
     /// Something was found to be different from what others may keep.
