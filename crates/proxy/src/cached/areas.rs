@@ -97,6 +97,9 @@ impl Areas {
         let (cached, crossing) = (&self.all[touched.area()].cached, touched.crossing);
         let made = cached.ended(now, touched, ended, reply);
         if let (Some(places), Some(crossing)) = (&self.places, crossing) {
+            // It may come back, changed by whoever may write where it goes.
+            let left = self.all.iter().enumerate().filter(|(area, _)| crossing.leaves(*area));
+            left.for_each(|(_, area)| area.cached.lease_lost());
             places.crossed(now, crossing, ended, cached.hold_max());
         }
         made

@@ -182,11 +182,11 @@ fn subtree(
     let absent_max = section.given("absent_max", reading, time(Span::ZERO, DAY));
     let (export, mode) = (export?, mode?);
     let writers = writers?.unwrap_or(export.writers);
-    if writers != export.writers {
-        // Handles, hard links and moves lead from one part to the other: what one relies on must hold in all.
+    if writers == Writers::Anyone && export.writers == Writers::MidasOnly {
+        // Handles and hard links lead here from where that is relied on.
         reading.wrong(
             section.place("writers"),
-            "writers: the same in the export and all its subtrees; give this one an export of its own".to_owned(),
+            "writers: the export says that all come through MIDAS; give this one an export of its own".to_owned(),
         );
     }
     permitted(section, mode, writers, reading);

@@ -59,6 +59,7 @@ fn a_preset_sets_what_suits_it_and_a_key_beside_it_wins() {
     }
 }
 
+const SAME: &str = "writers: the export says that all come through MIDAS; give this one an export of its own";
 const NEEDS: &str = "needs writers = \"midas-only\" in the export: what is changed past MIDAS would be answered as it was before; \
                      write it if every writer comes through MIDAS, or use 'ttl'";
 
@@ -276,11 +277,15 @@ fn a_wrong_subtree_is_told_where_it_stands() {
             path("/scratch/a", "modes = \"ttl\"\nmode = \"ttl\""),
             "11:1: unknown key 'modes' in [[export.subtree]]; did you mean 'mode'?".to_owned(),
         ),
-        (path("/scratch/a", "mode = \"lease\"\nwriters = \"anyone\""), format!("11:8: mode: 'lease' {NEEDS}")),
+        (
+            path("/scratch/a", "mode = \"lease\"\nwriters = \"anyone\""),
+            format!("11:8: mode: 'lease' {NEEDS}\n12:11: {SAME}"),
+        ),
         (
             path("/scratch/a", "preset = \"dataset\"\nwriters = \"anyone\""),
-            format!("11:10: preset: 'immutable' {NEEDS}"),
+            format!("11:10: preset: 'immutable' {NEEDS}\n12:11: {SAME}"),
         ),
+        (path("/scratch/a", "mode = \"ttl\"\nwriters = \"anyone\""), format!("12:11: {SAME}")),
         ("subtree = \"a\"".to_owned(), "9:11: 'subtree' is a table; write [[export.subtree]]".to_owned()),
         (
             "[[subtree]]\npath = \"/scratch/a\"".to_owned(),
@@ -298,21 +303,17 @@ fn a_wrong_subtree_is_told_where_it_stands() {
 }
 
 #[test]
-fn a_reload_takes_over_the_mode_of_a_subtree_and_stops_at_once_to_trust_its_writers() {
+fn a_reload_takes_over_the_mode_of_a_subtree_and_tells_the_rest() {
     let tree = |lines: &str| parsed(&below(&format!("[[export.subtree]]\npath = \"/scratch/a\"\n{lines}")));
     let mut running = tree("mode = \"lease\"");
-    let new = tree("mode = \"ttl\"\nwriters = \"anyone\"\nttl_max = \"1m\"");
+    let new = tree("mode = \"ttl\"\nttl_max = \"1m\"");
     let changes: Vec<String> = running.differences(&new).iter().map(ToString::to_string).collect();
-    let want = [
-        "mode changed from lease to ttl",
-        "writers changed from midas-only to anyone",
-        "ttl_max changed from 600s to 60s (at the next restart)",
-    ];
+    let want = ["mode changed from lease to ttl", "ttl_max changed from 600s to 60s (at the next restart)"];
     assert_eq!(changes, want.map(|change| format!("subtree '/scratch/a': {change}")));
     let before = running.exports()[0].clone();
     running.take_live(&new);
     let after = &running.exports()[0];
-    assert_eq!((after.subtrees[0].mode, after.subtrees[0].caching.writers), (Mode::Ttl, Writers::Anyone));
+    assert_eq!(after.subtrees[0].mode, Mode::Ttl);
     assert_eq!(after.modes_after(&before, &[Mode::Lease, Mode::Strict]), [Mode::Lease, Mode::Ttl]);
     let gone: Vec<String> = running.differences(&parsed(&below(""))).iter().map(ToString::to_string).collect();
     assert_eq!(gone, ["subtree '/scratch/a' is gone (at the next restart)"]);
