@@ -59,7 +59,7 @@ fn without_any_one_rule_its_family_sees_a_wrong_answer_within_500_seeds() {
                 |seed| run_broken(setting(seed)).violation.is_some_and(|violation| violation.wrong != Wrong::Stuck);
             first(500, wrong).is_none()
         })
-        .map(|family| family.name())
+        .map(Family::name)
         .collect();
     assert!(missed.is_empty(), "rules that nothing needs: {missed:?}");
 }
