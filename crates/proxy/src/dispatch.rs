@@ -228,10 +228,6 @@ fn cache_of<'s, 'c>(
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
     let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
     let question = Question::of(call, meaning)?;
-    // A cookie means something to the server alone that its own client lists at.
-    if matches!(meaning.kind, crate::translate::Kind::List { .. }) && !shared.exports[realm].pool.cookies.portable() {
-        return None;
-    }
     let now = now.time;
     let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
