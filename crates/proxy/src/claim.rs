@@ -1,7 +1,7 @@
 //! What a call under way holds of the caches of its pool's exports: a read that others may wait with, or the marks of what it changes and, among
 //! several proxies, its announcements to the others.
 
-use crate::accord::{Accord, Label};
+use crate::accord::{ANSWER_MOST, Accord, Label};
 use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
@@ -258,6 +258,3 @@ fn watching(shared: &Shared, realm: usize) -> impl Iterator<Item = (usize, &Area
     let areas = exports.flat_map(|export| export.areas.iter().map(|area| (export.number, area)));
     areas.filter(|(_, area)| area.cached.watches())
 }
-
-/// The results of a call that others may answer with.
-const ANSWER_MOST: usize = 2 << 10;

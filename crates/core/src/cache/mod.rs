@@ -318,11 +318,6 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         self.marks.settled(now)
     }
 
-    /// Whether a mutation of `key` is unfinished.
-    pub fn pending(&self, key: &K) -> bool {
-        self.marks.pending(key) > 0
-    }
-
     /// The mutation is over, or nobody will ever know (R8).
     pub fn end(&mut self, now: Time, mark: Mark<K>, ended: Ended) {
         let hold = match ended {

@@ -13,6 +13,7 @@ mod wire;
 use above::{Running, Slot, Upper};
 pub(crate) use joining::Joining;
 pub(crate) use leases::Leases;
+pub(crate) use wire::ANSWER_MOST;
 
 use crate::clock::Clock;
 use crate::event::{Mail, Mailbox, Shared};

@@ -316,7 +316,7 @@ const LABELS_MOST: usize = 1 << 12;
 /// Attempts that a grant may carry.
 const TOLD_MOST: usize = 1 << 20;
 /// The results of a call that changes something.
-pub(super) const ANSWER_MOST: usize = 2 << 10;
+pub(crate) const ANSWER_MOST: usize = 2 << 10;
 
 #[cfg(test)]
 mod tests {
