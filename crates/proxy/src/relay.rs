@@ -230,7 +230,8 @@ impl Relay<'_> {
         if ours {
             self.purse.earn(cost);
         }
-        if asker.event_loop as usize != self.number {
+        // Who asks for a peer is not a client: the loop knows where the answer goes.
+        if asker.event_loop as usize != self.number || asker.is_peer() {
             let theirs = if ours { 0 } else { cost };
             self.others[asker.event_loop as usize].send(Mail::Answer(asker, [&head[..], body].concat(), theirs));
             return;
