@@ -521,7 +521,7 @@ impl Loop {
     fn answer(&mut self, asker: Asker, answer: &[u8], cost: usize) {
         self.purse.earn(cost);
         if asker.is_peer() {
-            return self.lend(asker, answer);
+            return self.loans.lend(&self.shared, asker, answer);
         }
         let Some(slot) = self.slot_of(asker) else { return };
         let client = &mut self.clients[slot];
@@ -594,8 +594,8 @@ impl Loop {
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
-        let Self { shared, clients, buffers, others, number, touched, purse, .. } = self;
-        Relay { shared, clients, buffers, others, number: *number, touched, purse }
+        let Self { shared, clients, buffers, others, number, touched, purse, loans, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans }
     }
 
     /// Sends what a batch has for clients.

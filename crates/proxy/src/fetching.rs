@@ -87,11 +87,11 @@ impl Loop {
 
     /// A peer answered, or has no answer. One that comes too late finds nobody.
     pub(crate) fn fetched(&mut self, now: Time, id: u64, results: Option<&[u8]>) {
-        let Some(Wanted { peer, call, .. }) = self.loans.wanted.remove(&id) else { return };
+        let Some(Wanted { call, .. }) = self.loans.wanted.remove(&id) else { return };
         let Forward { realm, procedure, meaning, owner, .. } = call.errand.forward;
         let results = results.filter(|results| self.trusts(now, procedure, results));
         if let Some(accord) = self.shared.accord() {
-            accord.fetches.heard(peer, results.is_some());
+            accord.fetches.answered(results.is_some());
         }
         let Some(results) = results else {
             self.held.push_back(call);
@@ -121,8 +121,8 @@ impl Loop {
         let over =
             |_: &u64, wanted: &mut Wanted| now.since(wanted.since) >= wanted.patience || !fetches.hopes(wanted.peer);
         let late: Vec<Wanted> = self.loans.wanted.extract_if(over).map(|(_, wanted)| wanted).collect();
-        for Wanted { peer, patience, call, .. } in late {
-            fetches.silent(now, peer, patience);
+        for Wanted { peer, since, call, .. } in late {
+            fetches.silent(now, peer, since);
             self.held.push_back(call);
         }
         self.loans.lent.retain(|_, lent| now.since(lent.since) < LENT_MOST_FOR);
@@ -157,23 +157,25 @@ impl Loop {
         }
     }
 
-    /// A peer's read is answered.
-    pub(crate) fn lend(&mut self, asker: Asker, answer: &[u8]) {
-        if !self.awaits(asker) {
-            return;
-        }
-        let Lent { to, id, .. } = self.loans.lent.remove((asker.slot & !PEER) as usize);
-        if let Some(accord) = self.shared.accord() {
-            accord.lend(to, id, results(answer));
-        }
-    }
-
     /// Whether the one who asked, a client or a peer, still waits.
     pub(crate) fn awaits(&self, asker: Asker) -> bool {
         match asker.is_peer() {
-            true => self.loans.lent.get((asker.slot & !PEER) as usize).is_some_and(|lent| lent.asker == asker),
+            true => self.loans.awaits(asker),
             false => self.slot_of(asker).is_some(),
         }
+    }
+}
+
+impl Loans {
+    fn awaits(&self, asker: Asker) -> bool {
+        self.lent.get((asker.slot & !PEER) as usize).is_some_and(|lent| lent.asker == asker)
+    }
+
+    /// A peer's read is answered.
+    pub(crate) fn lend(&mut self, shared: &Shared, asker: Asker, answer: &[u8]) {
+        let Some(accord) = shared.accord().filter(|_| self.awaits(asker)) else { return };
+        let Lent { to, id, .. } = self.lent.remove((asker.slot & !PEER) as usize);
+        accord.lend(to, id, results(answer));
     }
 }
 

@@ -196,7 +196,7 @@ impl Loop {
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
     fn read_link(&mut self, now: Time, index: usize, closed: bool) {
         loop {
-            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
+            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
@@ -208,7 +208,7 @@ impl Loop {
                 if flights.get_mut(xid).is_some_and(|(flight, _)| in_doubt(pool, flight, reply)) {
                     doubted.extend(flights.remove_with(xid));
                 } else if let Some(flight) = flights.remove(xid) {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
+                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
                     relay.reply(now, name, flight, reply);
                 }
                 Go::Continue(())

@@ -42,7 +42,8 @@ struct Homes {
 struct Peer {
     /// A round trip there where nothing delays it, in nanoseconds; 0 if that is not known.
     far: AtomicU64,
-    /// How often it gave no answer in time since its last one, and until when it is not asked therefore.
+    /// When it last answered, how often it did not since, and until when it is not asked therefore.
+    heard: AtomicU64,
     silences: AtomicU32,
     shunned: AtomicU64,
 }
@@ -164,18 +165,25 @@ impl Fetches {
         self.me.incarnation == incarnation
     }
 
-    /// A peer gave an answer.
-    pub(crate) fn heard(&self, peer: u8, answered: bool) {
-        self.peers[usize::from(peer)].silences.store(0, Relaxed);
-        self.count(if answered { Count::Fetched } else { Count::Refused });
+    /// A peer gives an answer, in time or not.
+    pub(super) fn heard(&self, now: Time, peer: u8) {
+        let Peer { heard, silences, .. } = &self.peers[usize::from(peer)];
+        heard.store(now.as_nanos(), Relaxed);
+        silences.store(0, Relaxed);
     }
 
-    /// A peer gave none for so long: for a while, and longer each time, it is not asked.
-    pub(crate) fn silent(&self, now: Time, peer: u8, waited: Span) {
-        let Peer { silences, shunned, .. } = &self.peers[usize::from(peer)];
+    /// What became of a question.
+    pub(crate) fn answered(&self, results: bool) {
+        self.count(if results { Count::Fetched } else { Count::Refused });
+    }
+
+    /// A question that was put then found no answer. If none has come since, the peer is not asked for as long, and longer each time.
+    pub(crate) fn silent(&self, now: Time, peer: u8, asked: Time) {
+        let Peer { heard, silences, shunned, .. } = &self.peers[usize::from(peer)];
         self.count(Count::Late);
-        // Those that were asked together are silent together.
-        if shunned.load(Relaxed) <= now.as_nanos() {
+        // Questions that were put together are not answered together.
+        if heard.load(Relaxed) <= asked.as_nanos() && shunned.load(Relaxed) <= now.as_nanos() {
+            let waited = now.since(asked);
             let times = silences.fetch_add(1, Relaxed).min(DOUBLINGS);
             shunned.store((now + waited.scale(f64::from(1 << times))).as_nanos(), Relaxed);
         }
@@ -306,9 +314,9 @@ const RESULTS_MOST: usize = 8 << 10;
 const LOOP_BITS: u32 = 16;
 /// Service times that a peer is waited for, and the bounds of that.
 const SERVICES: f64 = 32.0;
-const PATIENCE_LEAST: Span = Span::from_millis(100);
+const PATIENCE_LEAST: Span = Span::from_millis(300);
 const PATIENCE_MOST: Span = Span::from_secs(1);
-/// How often the time doubles for which a silent peer is left alone: up to six seconds where servers are quick.
+/// How often the time doubles for which a silent peer is left alone: up to twenty seconds where servers are quick.
 const DOUBLINGS: u32 = 6;
 /// The least round trip is believed less by one part in so many with every new one, four in a second: it doubles in ten seconds.
 const FORGET: u64 = 64;
@@ -366,16 +374,19 @@ mod tests {
         assert!(asked(&fetches, NOW), "one late round trip says nothing");
         let (wait, mut now) = (patience(service), NOW);
         for times in [1, 2, 4] {
-            (0..3).for_each(|_| fetches.silent(now, 1, wait));
-            let back = now + wait.scale(f64::from(times));
+            (0..3).for_each(|_| fetches.silent(now + wait, 1, now));
+            let back = now + wait + wait.scale(f64::from(times));
             assert!(!asked(&fetches, Time::from_nanos(back.as_nanos() - 1)) && asked(&fetches, back), "{times}");
             now = back;
         }
-        fetches.heard(1, true);
-        fetches.silent(now, 1, wait);
-        assert!(asked(&fetches, now + wait), "forgiven");
+        fetches.heard(now + Span::from_millis(1), 1);
+        fetches.silent(now + wait, 1, now);
+        assert!(asked(&fetches, now + wait), "late, not silent");
+        fetches.silent(now + wait + wait, 1, now + wait);
+        assert!(!asked(&fetches, now + wait + wait) && asked(&fetches, now + wait * 3), "what was is forgiven");
+        fetches.answered(true);
         let api::Fetches { late, fetched, .. } = fetches.counted();
-        assert_eq!((late, fetched), (10, 1));
+        assert_eq!((late, fetched), (11, 1));
     }
 
     #[test]

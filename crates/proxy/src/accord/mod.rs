@@ -203,6 +203,7 @@ impl Accord {
                     }
                 }
                 Ok(Some(Said::Fetched { incarnation, id, results })) => {
+                    self.fetches.heard(self.clock.now(), from.member.0);
                     let mailbox = around.mailboxes.get(fetch::event_loop(id));
                     if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
                         mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
