@@ -112,4 +112,4 @@ const fn made() -> u64 {
 
 const LEASE: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 const PATH: u64 = 12;
-const LIBRARIES: u64 = 20;
+const LIBRARIES: u64 = 50;
