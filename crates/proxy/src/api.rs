@@ -89,7 +89,7 @@ pub struct Fetches {
     pub asked: u64,
     /// They answered these.
     pub fetched: u64,
-    /// They refused these.
+    /// They refused these, or spoke of an object so new that they may not have heard of it.
     pub refused: u64,
     /// They gave no answer to these in time, or their link broke.
     pub late: u64,
