@@ -3,7 +3,7 @@
 use crate::control::Daemon;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use midas_proxy::api::{self, Cluster, Leases, Member};
+use midas_proxy::api::{self, Cluster, Fetches, Leases, Member};
 use std::path::PathBuf;
 
 /// Show the members of a daemon's cluster: who is in the view, how each is reached, what was refused
@@ -51,6 +51,7 @@ fn show(cluster: &Cluster) -> String {
     let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
     lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
     lines.push(of_leases(&cluster.leases));
+    lines.push(of_fetches(&cluster.fetches));
     let refused: Vec<String> =
         cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
     if !refused.is_empty() || cluster.lost > 0 {
@@ -69,6 +70,13 @@ fn of_leases(leases: &Leases) -> String {
     format!(
         "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} wait, {} of the cluster's pending",
         leases.announced, leases.wait_mean_ms, leases.wait_max_ms, leases.refused, leases.waiting, leases.pending
+    )
+}
+
+fn of_fetches(fetches: &Fetches) -> String {
+    let Fetches { asked, fetched, refused, late, lent, declined } = fetches;
+    format!(
+        "fetches: {fetched} of {asked} reads answered by peers ({refused} refused, {late} late); {lent} of peers' reads answered, {declined} refused"
     )
 }
 

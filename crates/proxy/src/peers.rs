@@ -7,6 +7,7 @@ use crate::event::Shared;
 use crate::log;
 use midas_cluster::{Above, Cluster, Key, Link, Member, MemberStatus, Sender, Settings, View};
 use midas_core::peer::lease::{Life, MemberId};
+use midas_core::time::Span;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -75,6 +76,12 @@ impl Peers {
             .collect()
     }
 
+    /// How long the last round trips took, by member.
+    pub(crate) fn round_trips(&self) -> impl Iterator<Item = (usize, Span)> {
+        let members = self.cluster.status().members.into_iter().enumerate();
+        members.filter_map(|(peer, member)| Some((peer, Span::from_nanos(member.rtt?.as_nanos() as u64))))
+    }
+
     /// How the cluster is.
     pub(crate) fn status(&self, accord: &Accord) -> api::Cluster {
         let status = self.cluster.status();
@@ -93,6 +100,7 @@ impl Peers {
             lost: status.lost,
             failed: status.failed,
             leases: of_accord(accord),
+            fetches: accord.fetches.counted(),
         }
     }
 }

@@ -45,7 +45,8 @@ impl Joining {
         let stale = Span::ZERO;
         let terms = Terms { size: members, lease: cluster.lease, hold, stale, drift: DRIFT, remember: REMEMBER };
         let life = peers.life();
-        let accord = Arc::new(Accord::new(clock, life, terms, start == CleanStart::Yes));
+        let serving: Vec<bool> = cluster.members.iter().map(|member| !member.witness).collect();
+        let accord = Arc::new(Accord::new(clock, life, &serving, terms, start == CleanStart::Yes));
         let running =
             Running { accord: Arc::clone(&accord), shared: None, clock, members, me: life.member.0, shares: true };
         Ok(Self { peers, slot, running, accord })

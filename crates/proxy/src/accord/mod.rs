@@ -5,12 +5,14 @@
 //! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
 
 mod above;
+mod fetch;
 mod joining;
 mod leases;
 mod loads;
 mod wire;
 
 use above::{Running, Slot, Upper};
+pub(crate) use fetch::{Fetches, RECORD_MOST, patience};
 pub(crate) use joining::Joining;
 pub(crate) use leases::Leases;
 pub(crate) use wire::ANSWER_MOST;
@@ -18,6 +20,7 @@ pub(crate) use wire::ANSWER_MOST;
 use crate::clock::Clock;
 use crate::event::{Mail, Mailbox, Shared};
 use crate::pool::lock;
+use fetch::Said;
 use midas_core::cache::Mark;
 use midas_core::key::Key;
 use midas_core::peer::lease::{
@@ -50,6 +53,8 @@ pub(crate) enum Place {
 /// The protocol's state, shared by the loops and the cluster's thread.
 pub(crate) struct Accord {
     pub(crate) leases: Arc<Leases>,
+    /// What is fetched from other proxies.
+    pub(crate) fetches: Fetches,
     clock: Clock,
     inner: Mutex<Inner>,
     around: OnceLock<Around>,
@@ -128,7 +133,8 @@ pub struct Standing {
 }
 
 impl Accord {
-    pub(crate) fn new(clock: Clock, life: Life, terms: Terms, tidy: bool) -> Self {
+    /// For this life of a member of a cluster of these, each of which serves clients or not.
+    pub(crate) fn new(clock: Clock, life: Life, serving: &[bool], terms: Terms, tidy: bool) -> Self {
         let past = Past { tidy, intents: Vec::new() };
         let inner = Inner {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
@@ -137,7 +143,13 @@ impl Accord {
             outbox: vec![Vec::new(); terms.size],
             counts: Counts::default(),
         };
-        Self { leases: Arc::new(Leases::new(clock)), clock, inner: Mutex::new(inner), around: OnceLock::new() }
+        Self {
+            leases: Arc::new(Leases::new(clock)),
+            fetches: Fetches::new(life, serving, terms.lease),
+            clock,
+            inner: Mutex::new(inner),
+            around: OnceLock::new(),
+        }
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
@@ -148,6 +160,7 @@ impl Accord {
 
     /// Another view.
     pub(crate) fn view(&self, view: View) {
+        self.fetches.view(&view);
         self.step(|now, inner| inner.member.view(now, view));
     }
 
@@ -155,6 +168,9 @@ impl Accord {
     pub(crate) fn hear(&self, from: Life, frame: &[u8]) {
         if usize::from(from.member.0) >= lock(&self.inner).outbox.len() {
             return;
+        }
+        if fetch::is_ours(frame) {
+            return self.hear_fetches(from, frame);
         }
         self.step(|now, inner| {
             for message in wire::messages(frame) {
@@ -167,6 +183,57 @@ impl Accord {
                 }
             }
         });
+    }
+
+    fn hear_fetches(&self, from: Life, frame: &[u8]) {
+        let Some(around) = self.around.get() else { return };
+        for message in wire::cut(frame) {
+            match message.and_then(fetch::decode) {
+                Ok(Some(Said::Fetch { epoch, id, export, record })) => {
+                    let loops = around.mailboxes.len();
+                    let taken = self.fetches.agrees(epoch) && loops > 0 && self.leases.live();
+                    match taken {
+                        true => around.mailboxes[fetch::turn(id) % loops].send(Mail::Asked {
+                            from,
+                            id,
+                            export,
+                            record: record.into(),
+                        }),
+                        false => self.lend(from, id, None),
+                    }
+                }
+                Ok(Some(Said::Fetched { incarnation, id, results })) => {
+                    self.fetches.heard(self.clock.now(), from.member.0);
+                    let mailbox = around.mailboxes.get(fetch::event_loop(id));
+                    if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
+                        mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    lock(&self.inner).counts.malformed += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Asks a peer for a read; its answer has this number.
+    pub(crate) fn fetch(&self, peer: u8, event_loop: usize, export: u32, record: &[u8]) -> u64 {
+        let (id, first) = self.fetches.ask(peer, event_loop, export, record);
+        self.ring(first);
+        id
+    }
+
+    /// Answers a peer's read; without results it asks a server.
+    pub(crate) fn lend(&self, to: Life, id: u64, results: Option<&[u8]>) {
+        self.ring(self.fetches.answer(to, id, results));
+    }
+
+    fn ring(&self, needed: bool) {
+        if let Some(around) = self.around.get().filter(|_| needed) {
+            (around.wake)();
+        }
     }
 
     /// Time passed. When it must be told so again.
@@ -185,7 +252,10 @@ impl Accord {
             |(member, said): (usize, &mut Vec<u8>)| (MemberId(member as u8), wire::frames(std::mem::take(said), most));
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
-        frames
+        drop(inner);
+        let fetched = self.fetches.outgoing().into_iter();
+        let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
+        frames.into_iter().chain(fetched).collect()
     }
 
     /// A mutation wants to leave; its loop is told when it may, or that it must not.
@@ -241,7 +311,12 @@ impl Accord {
 
     /// What others may keep of these objects is not true.
     pub(crate) fn drop_elsewhere(&self, labels: &[Label]) {
-        self.step(|_, inner| inner.member.tell_dropped(labels));
+        self.step(|now, inner| {
+            for label in labels {
+                self.fetches.dropped(now, label.place);
+            }
+            inner.member.tell_dropped(labels);
+        });
     }
 
     /// Members differ, or no longer: until they agree nothing is answered from caches. Whether that is news.
@@ -297,9 +372,7 @@ impl Accord {
         self.leases.publish(inner.member.answers_until());
         let said = inner.counts.messages > before;
         drop(inner);
-        if let Some(around) = self.around.get().filter(|_| said) {
-            (around.wake)();
-        }
+        self.ring(said);
         result
     }
 
@@ -330,6 +403,7 @@ impl Accord {
                 }
                 Effect::Drop(labels) => {
                     for label in labels {
+                        self.fetches.dropped(now, label.place);
                         shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
                     }
                 }
