@@ -36,13 +36,22 @@ impl Load {
 
     /// Waits for its end: the counts, in which no client may have seen an error.
     pub(crate) fn end(self) -> Value {
+        self.end_without(&["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"])
+    }
+
+    /// The same where the proxy itself was restarted: its clients had to connect anew.
+    pub(crate) fn end_of_restarted(self) -> Value {
+        self.end_without(&["errors_unexpected", "timeouts", "unmatched", "dropped"])
+    }
+
+    fn end_without(self, bad: &[&str]) -> Value {
         let report: Value = serde_json::from_str(&self.report.recv().unwrap()).unwrap();
         let arm = &report["cells"][0]["arms"][0];
         let counts = &arm["counts"];
         println!("{counts}");
         assert!(counts["answered"].as_u64().unwrap() > 1000, "{counts}");
-        for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"] {
-            assert_eq!(counts[bad], 0, "{bad}: {counts} {}", arm["errors"]);
+        for bad in bad {
+            assert_eq!(counts[*bad], 0, "{bad}: {counts} {}", arm["errors"]);
         }
         counts.clone()
     }
