@@ -132,6 +132,8 @@ fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
     println!("{} faults: {faults:?}", faults.len());
     assert!(Fault::ALL.iter().all(|fault| faults.contains(fault)), "not everything happened under load");
     assert_eq!(report.violations, 0, "{:#?}", report.shown);
+    // Where many wait for one that was stopped, a register is given up now and then and begun anew.
+    assert!(report.undecided * 1000 <= report.steps, "{report:#?}");
     assert_eq!(done.failed, 0, "clients had to connect anew, and saw no other error");
     assert!(report.calls > 1000, "{report:#?}");
     (done, report)
