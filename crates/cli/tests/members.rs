@@ -19,8 +19,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 use support::coherent::{judged, leased, reported, soak, through};
+use support::load::Load;
 use support::members::{Fault, Members, cluster};
-use support::serve::Site;
+use support::serve::{Serve, Site};
+use support::switch::Switch;
 
 const CALLS: u64 = 20_000;
 /// Far more than it takes.
@@ -155,6 +157,35 @@ fn over_embedded_servers_they_have_nothing_executed_twice_either() {
     assert_eq!((&truth["doubles"], &truth["uncompared"]), (&Value::from(0), &Value::from(0)), "{done:?}: {truth}");
 }
 
+/// Clients of a floating address, which another proxy has as soon as the first one is dead, send again there what was not answered.
+#[test]
+fn what_is_sent_again_through_another_proxy_is_executed_once() {
+    let mut nfsd = support::nfsd::Nfsd::start(&["--servers", "3", "--truth"]);
+    let mut members = daemons(&nfsd.endpoints());
+    let floats = |daemon: &Serve| Switch::start((Ipv4Addr::LOCALHOST, 0).into(), daemon.nfs[0]);
+    let floating: Vec<Switch> = members.daemons.iter().map(floats).collect();
+    let mount = members.daemons[0].mount[0].port();
+    let load = |at: &Switch| Load::at(&format!("{}/scratch?mount={mount}", at.address), CREATES);
+    let loads: Vec<Load> = floating.iter().map(load).collect();
+    for load in &loads {
+        load.goes_on_for(Duration::from_secs(1));
+    }
+    for (lost, floating) in floating.iter().enumerate() {
+        members.kill(lost);
+        floating.lead_to(members.daemons[(lost + 1) % 3].nfs[0], Duration::ZERO);
+        members.missed(lost);
+        members.daemons[lost].again();
+        members.whole();
+        floating.lead_to(members.daemons[lost].nfs[0], Duration::ZERO);
+    }
+    for load in loads {
+        let counts = load.end_of_restarted();
+        assert!(counts["retransmissions"].as_u64().unwrap() > 0, "nothing was sent again: {counts}");
+    }
+    let truth = nfsd.truth();
+    assert_eq!((&truth["doubles"], &truth["uncompared"]), (&Value::from(0), &Value::from(0)), "{truth}");
+}
+
 #[test]
 fn who_is_cut_off_forwards_reads_and_holds_mutations_until_it_is_back() {
     let mut nfsd = support::nfsd::Nfsd::start(&["--servers", "3", "--truth"]);
@@ -206,6 +237,7 @@ fn set((client, root): &mut (Client, Vec<u8>), mode: u32) -> bool {
 
 const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 const CLIENTS: u32 = 32;
+const CREATES: &str = "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 30s --timeout 60s";
 /// Time for everything to happen twice, or once on a busy machine.
 const SHORT: Duration = Duration::from_secs(45);
 const READS: u64 = 20;

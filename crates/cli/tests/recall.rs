@@ -50,6 +50,16 @@ fn a_call_that_was_answered_before_every_proxy_died_gets_its_first_answer_again(
         assert_eq!(client.exchange(&record).unwrap(), first);
     }
     assert_eq!(executed(&mut nfsd), 1);
+    // It is what they wrote that makes it so.
+    (0..3).for_each(|member| members.kill(member));
+    for daemon in &mut members.daemons {
+        std::fs::remove_file(daemon.state().with_file_name("cluster.intents")).unwrap();
+        daemon.again();
+    }
+    let (mut client, _) = members.daemons[2].client();
+    client.patience(PATIENCE).unwrap();
+    assert_eq!(status(client.exchange(&record).unwrap()), Nfsstat3::EXIST);
+    assert_eq!(executed(&mut nfsd), 2);
 }
 
 #[test]

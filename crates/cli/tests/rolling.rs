@@ -57,7 +57,9 @@ fn when_asked(mover: &TcpListener, members: &mut Members, floating: &Switch) -> 
         }
         let load = |(daemon, connections)| Load::start(daemon, &format!("{MIXED} --connections {connections}"));
         loads = members.daemons.iter().zip(CONNECTIONS).map(load).collect();
-        loads.iter().for_each(|load| load.goes_on_for(SETUP));
+        for load in &loads {
+            load.goes_on_for(SETUP);
+        }
         roll(members, floating);
         writeln!(&asker, "rolled").unwrap();
     }

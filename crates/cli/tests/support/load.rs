@@ -16,7 +16,12 @@ impl Load {
     /// Starts it; it ends by itself.
     pub(crate) fn start(proxy: &Serve, options: &str) -> Self {
         let Endpoint { address, nfs_port, mount_port, path } = proxy.endpoint();
-        let typed = format!("bench {address}:{nfs_port}{path}?mount={mount_port} {options} --json");
+        Self::at(&format!("{address}:{nfs_port}{path}?mount={mount_port}"), options)
+    }
+
+    /// The same at any target.
+    pub(crate) fn at(target: &str, options: &str) -> Self {
+        let typed = format!("bench {target} {options} --json");
         let (sender, report) = channel();
         // If it fails its words are in the panic, and nothing is sent.
         thread::spawn(move || sender.send(super::text(&typed)));

@@ -47,8 +47,7 @@ impl Members {
             let way = |to: usize| ways.iter().find(|(pair, _)| *pair == (me, to)).map(|(_, way)| way.address);
             let member = |to: usize| format!("\"{}={}\"", NAMES[to], way(to).unwrap_or(homes[to]));
             let members: Vec<String> = (0..3).map(member).collect();
-            let mut site = site();
-            site.more += &format!(
+            let cluster = format!(
                 "[cluster]\nname = \"test\"\nme = \"{}\"\nlisten = \"{}\"\nmembers = [{}]\nkey_file = \"{}\"\n\
                  lease = \"1s\"\nsuspect_after = \"1500ms\"\n",
                 NAMES[me],
@@ -56,7 +55,8 @@ impl Members {
                 members.join(", "),
                 key.display()
             );
-            site.start()
+            let site = site();
+            Site { more: site.more + &cluster, ..site }.start()
         };
         let daemons = (0..3).map(start).collect();
         let members = Self { daemons, ways, _key: scratch };

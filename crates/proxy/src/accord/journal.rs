@@ -1,12 +1,11 @@
 //! Intents on disk: what must not be executed twice is known though every member died (docs/leases.md, rule `recall`).
 //!
 //! What is heard and announced is appended with one write before anything is said that follows from it: before it is acknowledged, and so before its
-//! call leaves. It is not synced: what a process has written outlives it, and members that lose their power all at once are together with servers
-//! whose own memory of calls is gone too. What cannot be written is said once, and nothing ends for it.
+//! call leaves. It is never synced, which would stop the cluster's thread: what a process has written outlives it, and when machines lose their power
+//! the others know; when all do, so do servers, whose own memory of calls is gone then. What cannot be written is said once, and nothing ends for it.
 
 use super::{Label, wire};
 use crate::log;
-use midas_cluster::replace;
 use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Message, Told};
 use midas_core::time::{Span, Time};
@@ -41,7 +40,9 @@ impl Journal {
         let told = recall(&bytes, now().saturating_sub(Duration::from_nanos(remember.as_nanos())));
         let mut journal = Self { path, file: None, length: 0, limit: LENGTH_MAX, said: false };
         let mut all = Vec::new();
-        told.iter().for_each(|told| tell(&mut all, told.clone()));
+        for told in &told {
+            tell(&mut all, told.clone());
+        }
         journal.begin_anew(&all);
         (journal, told)
     }
@@ -64,7 +65,8 @@ impl Journal {
     pub(super) fn begin_anew(&mut self, messages: &[u8]) {
         let mut bytes = HEAD.to_vec();
         bytes.extend(entry(now(), messages));
-        let replaced = replace(&self.path, &bytes);
+        let aside = self.path.with_extension("new");
+        let replaced = fs::write(&aside, &bytes).and_then(|()| fs::rename(&aside, &self.path));
         let opened = replaced.and_then(|()| File::options().append(true).open(&self.path));
         (self.length, self.limit) = (bytes.len(), LENGTH_MAX.max(2 * bytes.len()));
         let result = opened.map(|file| self.file = Some(file));
@@ -92,12 +94,14 @@ fn recall(bytes: &[u8], since: Duration) -> Vec<Told<Label>> {
     while let Some((at, messages, behind)) = split(rest) {
         rest = behind;
         for message in wire::messages(messages).map_while(Result::ok) {
-            match message {
-                Message::Tell { told, .. } if at >= since => known.extend(told.into_iter().map(|told| (told.id, told))),
-                Message::Over { id, state } => {
-                    known.get_mut(&id).into_iter().for_each(|told| told.state = state.clone())
+            if let Message::Over { id, state } = message {
+                if let Some(told) = known.get_mut(&id) {
+                    told.state = state;
                 }
-                _other => {}
+            } else if let Message::Tell { told, .. } = message
+                && at >= since
+            {
+                known.extend(told.into_iter().map(|told| (told.id, told)));
             }
         }
     }

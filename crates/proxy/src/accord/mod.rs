@@ -413,7 +413,9 @@ impl Inner {
         let mut all = Vec::new();
         let known: Vec<Told<Label>> = self.member.intents().collect();
         self.open = known.iter().filter(|told| told.state == State::Pending).map(|told| told.id).collect();
-        known.into_iter().for_each(|told| journal::tell(&mut all, told));
+        for told in known {
+            journal::tell(&mut all, told);
+        }
         all
     }
 }
