@@ -237,7 +237,8 @@ fn set((client, root): &mut (Client, Vec<u8>), mode: u32) -> bool {
 
 const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 const CLIENTS: u32 = 32;
-const CREATES: &str = "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 30s --timeout 60s";
+const CREATES: &str =
+    "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 30s --timeout 60s --keep";
 /// Time for everything to happen twice, or once on a busy machine.
 const SHORT: Duration = Duration::from_secs(45);
 const READS: u64 = 20;
