@@ -51,6 +51,10 @@ fn show(cluster: &Cluster) -> String {
     let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
     lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
     lines.push(of_leases(&cluster.leases));
+    let api::Shares { told, heard, refused, lag_ms, bytes } = cluster.shares;
+    lines.push(format!(
+        "load shares: {told} told ({bytes} bytes at most), {heard} heard ({lag_ms:.3} ms old on average), {refused} refused"
+    ));
     let refused: Vec<String> =
         cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
     if !refused.is_empty() || cluster.lost > 0 {

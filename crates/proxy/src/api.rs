@@ -78,6 +78,23 @@ pub struct Cluster {
     pub failed: Option<String>,
     /// What it may do with its cache, and what that costs.
     pub leases: Leases,
+    /// What members tell each other of their load.
+    pub shares: Shares,
+}
+
+/// Load shares: each tells what a member has in flight at the servers of one pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// By this daemon, each to every other member.
+    pub told: u64,
+    /// Of others, taken in.
+    pub heard: u64,
+    /// Of others, late or of another pool.
+    pub refused: u64,
+    /// How long a change waits on average until it is told, in the pool where that is longest.
+    pub lag_ms: f64,
+    /// Bytes of the largest that was told.
+    pub bytes: u64,
 }
 
 /// How a daemon stands with the other members: leases of theirs, announcements of its own.

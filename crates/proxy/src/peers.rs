@@ -1,6 +1,6 @@
 //! This daemon as a member of its cluster: what the configuration means to the lower half, and how the cluster is.
 
-use crate::accord::{Accord, Standing};
+use crate::accord::{Accord, Sharing, Standing};
 use crate::api;
 use crate::config::{self, Config, Table};
 use crate::event::Shared;
@@ -93,7 +93,19 @@ impl Peers {
             lost: status.lost,
             failed: status.failed,
             leases: of_accord(accord),
+            shares: of_shares(accord),
         }
+    }
+}
+
+fn of_shares(accord: &Accord) -> api::Shares {
+    let Sharing { told, heard, refused, largest } = &*accord.sharing;
+    api::Shares {
+        told: told.get(),
+        heard: heard.get(),
+        refused: refused.get(),
+        lag_ms: accord.share_age().as_millis_f64(),
+        bytes: largest.get(),
     }
 }
 

@@ -46,8 +46,14 @@ impl Joining {
         let terms = Terms { size: members, lease: cluster.lease, hold, stale, drift: DRIFT, remember: REMEMBER };
         let life = peers.life();
         let accord = Arc::new(Accord::new(clock, life, terms, start == CleanStart::Yes));
-        let running =
-            Running { accord: Arc::clone(&accord), shared: None, clock, members, me: life.member.0, shares: true };
+        let running = Running {
+            accord: Arc::clone(&accord),
+            shared: None,
+            clock,
+            members,
+            me: life.member.0,
+            shares: cluster.shares,
+        };
         Ok(Self { peers, slot, running, accord })
     }
 

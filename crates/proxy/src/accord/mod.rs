@@ -13,6 +13,7 @@ mod wire;
 use above::{Running, Slot, Upper};
 pub(crate) use joining::Joining;
 pub(crate) use leases::Leases;
+pub(crate) use loads::Sharing;
 pub(crate) use wire::ANSWER_MOST;
 
 use crate::clock::Clock;
@@ -50,6 +51,7 @@ pub(crate) enum Place {
 /// The protocol's state, shared by the loops and the cluster's thread.
 pub(crate) struct Accord {
     pub(crate) leases: Arc<Leases>,
+    pub(crate) sharing: Arc<Sharing>,
     clock: Clock,
     inner: Mutex<Inner>,
     around: OnceLock<Around>,
@@ -137,7 +139,8 @@ impl Accord {
             outbox: vec![Vec::new(); terms.size],
             counts: Counts::default(),
         };
-        Self { leases: Arc::new(Leases::new(clock)), clock, inner: Mutex::new(inner), around: OnceLock::new() }
+        let (leases, sharing) = (Arc::new(Leases::new(clock)), Arc::default());
+        Self { leases, sharing, clock, inner: Mutex::new(inner), around: OnceLock::new() }
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
@@ -259,6 +262,13 @@ impl Accord {
     /// Whether announcements are answered: outside of the majority's view nothing is let through.
     pub(crate) fn acts(&self) -> bool {
         lock(&self.inner).member.acts(self.clock.now())
+    }
+
+    /// How long a change of a peer's load takes to be known here, on average, in the pool where that is longest.
+    pub(crate) fn share_age(&self) -> Span {
+        let shared = self.around.get().and_then(|around| around.shared.upgrade());
+        let ages = shared.iter().flat_map(|shared| &shared.pools).map(|pool| pool.servers.share_age());
+        ages.max().unwrap_or_default()
     }
 
     /// Whether no mutation of this proxy waits or may still run.
