@@ -83,12 +83,13 @@ advisories: ## Check the dependencies against the advisory database (needs the n
 	cargo deny --locked check advisories
 
 .PHONY: bench
-bench: build ## Time a decision, a lookup, the simulator, the wire, the proxy and its cache, with instruction counts where valgrind is
+bench: build ## Time a decision, a lookup, the simulator, the wire, the proxy, its cache and a cluster, with instruction counts where valgrind is
 	@scripts/setup bench
 	@scripts/bench
 	@scripts/bench-wire
 	@scripts/bench-proxy
 	@scripts/bench-cache
+	@scripts/bench-cluster
 
 .PHONY: fuzz
 fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)

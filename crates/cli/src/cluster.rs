@@ -71,8 +71,14 @@ fn of_leases(leases: &Leases) -> String {
     };
     let acts = if leases.acts { "" } else { "; mutations wait" };
     format!(
-        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} wait, {} of the cluster's pending",
-        leases.announced, leases.wait_mean_ms, leases.wait_max_ms, leases.refused, leases.waiting, leases.pending
+        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} left under holds, {} wait, {} of the cluster's pending",
+        leases.announced,
+        leases.wait_mean_ms,
+        leases.wait_max_ms,
+        leases.refused,
+        leases.held,
+        leases.waiting,
+        leases.pending
     )
 }
 

@@ -114,7 +114,11 @@ pub struct Leases {
     pub longest_ms: f64,
     /// Its own that were announced so far.
     pub announced: u64,
-    /// Those that were let through.
+    /// Its own that left without, under a hold.
+    pub held: u64,
+    /// Keys under write pressure that are held now: announced once for any number of calls.
+    pub holds: usize,
+    /// Announcements that were let through.
     pub permitted: u64,
     /// How long those waited on average.
     pub wait_mean_ms: f64,

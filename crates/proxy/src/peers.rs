@@ -110,7 +110,7 @@ fn of_shares(accord: &Accord) -> api::Shares {
 }
 
 fn of_accord(accord: &Accord) -> api::Leases {
-    let Standing { acts, leased_for, pending, waiting, longest, blocked, counts, .. } = accord.standing();
+    let Standing { acts, leased_for, pending, holds, waiting, longest, blocked, counts, .. } = accord.standing();
     api::Leases {
         live_ms: leased_for.as_millis_f64(),
         blocked: blocked.then(|| "a member in the view has another configuration".to_owned()),
@@ -119,6 +119,8 @@ fn of_accord(accord: &Accord) -> api::Leases {
         waiting,
         longest_ms: longest.as_millis_f64(),
         announced: counts.announced,
+        held: counts.held,
+        holds,
         permitted: counts.permitted,
         wait_mean_ms: counts.waited.as_millis_f64() / counts.permitted.max(1) as f64,
         wait_max_ms: counts.waited_max.as_millis_f64(),

@@ -184,6 +184,9 @@ impl Proxy {
         while self.clients() > 0 && start.elapsed() < limit {
             thread::sleep(READY_LOOK);
         }
+        if let Some(accord) = self.shared.accord() {
+            accord.release();
+        }
         if let Some(peers) = self.shared.peers() {
             log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);
         }

@@ -5,12 +5,14 @@
 //! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
 
 mod above;
+mod holds;
 mod joining;
 mod leases;
 mod loads;
 mod wire;
 
 use above::{Running, Slot, Upper};
+use holds::Holds;
 pub(crate) use joining::Joining;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
@@ -30,7 +32,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// What is kept in a cache, as all proxies name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Label {
     /// The export: a digest of its path.
     pub(crate) export: u32,
@@ -71,6 +73,8 @@ struct Inner {
     marks: HashMap<AttemptId, Vec<(Label, Mark<Key>)>>,
     /// Who waits for a permit, and since when.
     waiting: HashMap<AttemptId, Waiting>,
+    /// Keys under write pressure.
+    holds: Holds,
     /// What is to be said, by member.
     outbox: Vec<Vec<u8>>,
     counts: Counts,
@@ -88,6 +92,8 @@ struct Waiting {
 pub struct Counts {
     /// Mutations of this proxy that were announced.
     pub announced: u64,
+    /// Those that left under a hold instead, without an announcement.
+    pub held: u64,
     /// Announcements that were let through.
     pub permitted: u64,
     /// How long those waited in all.
@@ -119,6 +125,8 @@ pub struct Standing {
     pub leased_for: Span,
     /// Attempts that are known and not over.
     pub pending: usize,
+    /// Keys of this proxy under write pressure, announced once.
+    pub holds: usize,
     /// Calls of this proxy that wait for others.
     pub waiting: usize,
     /// How long the longest of them has.
@@ -136,6 +144,7 @@ impl Accord {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
             waiting: HashMap::new(),
+            holds: Holds::default(),
             outbox: vec![Vec::new(); terms.size],
             counts: Counts::default(),
         };
@@ -176,8 +185,15 @@ impl Accord {
     pub(crate) fn tick(&self) -> Span {
         self.step(|now, inner| {
             inner.member.tick(now);
-            inner.member.next_at().since(now)
+            inner.rest(now, holds::QUIET);
+            let next = inner.member.next_at().since(now);
+            if inner.holds.len() > 0 { next.min(holds::QUIET) } else { next }
         })
+    }
+
+    /// No further calls come: what is held and not needed is released.
+    pub(crate) fn release(&self) {
+        self.step(|now, inner| inner.rest(now, Span::ZERO));
     }
 
     /// What is to be said now, by member, in frames of at most so many bytes.
@@ -189,6 +205,20 @@ impl Accord {
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
         frames
+    }
+
+    /// Whether a mutation of these keys, and of no name, that may run twice leaves under a hold: which, and until when it may. Otherwise it is
+    /// announced, and if such calls come often its keys are held from then on.
+    pub(crate) fn under_hold(&self, keys: &[Label]) -> Option<(AttemptId, Time)> {
+        self.step(|now, inner| {
+            let entered = inner.holds.enter(now, keys);
+            match entered {
+                Some(_) => inner.counts.held += 1,
+                None if inner.holds.pressed(now, keys) => inner.hold(now, keys),
+                None => {}
+            }
+            entered
+        })
     }
 
     /// A mutation wants to leave; its loop is told when it may, or that it must not.
@@ -213,20 +243,23 @@ impl Accord {
 
     /// A mutation that was let through did not leave in time, or is to be sent again.
     pub(crate) fn again(&self, (event_loop, place): (usize, Place), ids: impl IntoIterator<Item = AttemptId>) {
-        let mut over = Vec::new();
+        let mut mail = Vec::new();
         self.step(|now, inner| {
             for id in ids {
-                match inner.member.again(now, id) {
-                    true => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
-                    false => over.push(id),
+                match inner.holds.until(id) {
+                    // It renews itself: what cannot leave under it now is over.
+                    Some(until) if now < until => mail.push(Mail::Cleared { place, id, until }),
+                    None if inner.member.again(now, id) => {
+                        inner.waiting.insert(id, Waiting { event_loop, place, since: now });
+                    }
+                    Some(_) | None => mail.push(Mail::Barred { place, id, why: Refusal::Over }),
                 }
             }
         });
-        for id in over {
-            let why = Refusal::Over;
-            self.around.get().into_iter().for_each(|around| {
-                around.mailboxes[event_loop].send(Mail::Barred { place, id, why: why.clone() });
-            });
+        if let Some(around) = self.around.get() {
+            for mail in mail {
+                around.mailboxes[event_loop].send(mail);
+            }
         }
     }
 
@@ -234,10 +267,11 @@ impl Accord {
     pub(crate) fn ended(&self, ids: impl IntoIterator<Item = AttemptId>, outcome: &Outcome) -> Option<Time> {
         let mut taint = None;
         self.step(|now, inner| {
-            for id in ids {
+            for id in ids.into_iter().filter(|id| !inner.holds.leave(*id, outcome)).collect::<Vec<_>>() {
                 inner.waiting.remove(&id);
                 taint = taint.max(inner.member.ended(now, id, outcome.clone()));
             }
+            inner.rest(now, holds::QUIET);
         });
         taint
     }
@@ -288,6 +322,7 @@ impl Accord {
             acts: inner.member.acts(now),
             leased_for: inner.member.answers_until().since(now),
             pending: inner.member.pending(),
+            holds: inner.holds.len(),
             waiting: inner.waiting.len(),
             blocked: self.leases.blocked(),
             longest: inner.waiting.values().map(|waiting| now.since(waiting.since)).max().unwrap_or_default(),
@@ -343,6 +378,8 @@ impl Accord {
                         shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
                     }
                 }
+                Effect::Permit(id, until) if inner.holds.permitted(id, until) => {}
+                Effect::Refused(id, _) if inner.holds.refused(id) => inner.counts.refused += 1,
                 Effect::Permit(id, until) => {
                     let Some(Waiting { event_loop, place, since }) = inner.waiting.remove(&id) else { continue };
                     let waited = now.since(since);
@@ -357,6 +394,23 @@ impl Accord {
                     around.mailboxes[event_loop].send(Mail::Barred { place, id, why });
                 }
             }
+        }
+    }
+}
+
+impl Inner {
+    /// Holds these keys, if nobody minds.
+    fn hold(&mut self, now: Time, keys: &[Label]) {
+        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None };
+        if let Ok(id) = self.member.announce(now, intent, Purpose::Hold) {
+            self.holds.begin(now, keys, id);
+        }
+    }
+
+    /// Ends what is held and quiet.
+    fn rest(&mut self, now: Time, quiet: Span) {
+        for (id, outcome) in self.holds.rest(now, quiet) {
+            self.member.ended(now, id, outcome);
         }
     }
 }
