@@ -58,7 +58,8 @@ impl Mounted {
         let (mut cookie, mut cookieverf, mut names) = (0, Verifier::default(), Vec::new());
         for page in 0.. {
             let call = Call::Readdir { dir: handle(dir), cookie, cookieverf, count: PAGE };
-            let Reply::Readdir(Ok(ok)) = self.nfs.nfs(&call).unwrap() else { panic!("page {page} from {cookie}") };
+            let reply = self.nfs.nfs(&call).unwrap();
+            let Reply::Readdir(Ok(ok)) = reply else { panic!("page {page} from {cookie}: {:?}", reply.status()) };
             let mut entries = ok.entries();
             for entry in entries.by_ref() {
                 let entry = entry.unwrap();
@@ -98,8 +99,10 @@ fn list_while_others_write(proxy: &Endpoint, dir: &[u8], between: impl FnMut(usi
     let over = AtomicBool::new(false);
     let (listed, made) = thread::scope(|scope| {
         let writer = scope.spawn(|| write_until(proxy, dir, &over));
+        // A listing that panics must not leave the writer at work for ever.
+        let ended = Ended(&over);
         let listed = Mounted::at(proxy).list(dir, between);
-        over.store(true, Ordering::Relaxed);
+        drop(ended);
         (listed, writer.join().unwrap())
     });
     println!("{} names listed while {made} came and went", listed.len());
@@ -113,6 +116,15 @@ fn list_while_others_write(proxy: &Endpoint, dir: &[u8], between: impl FnMut(usi
         name.starts_with("stays-") || passing.is_some_and(|number: usize| number < made)
     };
     assert!(listed.iter().all(|name| known(name)), "a name that never was");
+}
+
+/// Tells, when it is dropped, that the listing is over.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Makes names and removes most of them again, each name once; how many it made.
