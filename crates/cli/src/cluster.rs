@@ -3,7 +3,7 @@
 use crate::control::Daemon;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use midas_proxy::api::{self, Cluster, Leases, Member};
+use midas_proxy::api::{self, Cluster, Fetches, Leases, Member};
 use std::path::PathBuf;
 
 /// Show the members of a daemon's cluster: who is in the view, how each is reached, what was refused
@@ -51,6 +51,7 @@ fn show(cluster: &Cluster) -> String {
     let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
     lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
     lines.push(of_leases(&cluster.leases));
+    lines.push(of_fetches(&cluster.fetches));
     let api::Shares { told, heard, refused, lag_ms, bytes } = cluster.shares;
     lines.push(format!(
         "load shares: {told} told ({bytes} bytes at most), {heard} heard ({lag_ms:.3} ms old on average), {refused} refused"
@@ -79,6 +80,13 @@ fn of_leases(leases: &Leases) -> String {
         leases.held,
         leases.waiting,
         leases.pending
+    )
+}
+
+fn of_fetches(fetches: &Fetches) -> String {
+    let Fetches { asked, fetched, refused, late, lent, declined } = fetches;
+    format!(
+        "fetches: {fetched} of {asked} reads answered by peers ({refused} refused, {late} late); {lent} of peers' reads answered, {declined} refused"
     )
 }
 

@@ -78,8 +78,27 @@ pub struct Cluster {
     pub failed: Option<String>,
     /// What it may do with its cache, and what that costs.
     pub leases: Leases,
+    /// Reads that it had from other members instead of servers, and they from it.
+    pub fetches: Fetches,
     /// What members tell each other of their load.
     pub shares: Shares,
+}
+
+/// Reads between proxies. What a peer does not answer goes to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetches {
+    /// Peers were asked for so many.
+    pub asked: u64,
+    /// They answered these.
+    pub fetched: u64,
+    /// They refused these, or spoke of an object so new that they may not have heard of it.
+    pub refused: u64,
+    /// They gave no answer to these in time, or their link broke.
+    pub late: u64,
+    /// So many of peers were answered here.
+    pub lent: u64,
+    /// And refused.
+    pub declined: u64,
 }
 
 /// Load shares: each tells what a member has in flight at the servers of one pool.

@@ -6,6 +6,7 @@ use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
 use crate::counters::{Duplicate, Fate, Refused, Tally, status};
 use crate::event::{Asker, Shared};
+use crate::fetching;
 use crate::log;
 use crate::mountd::Below;
 use crate::realm::Realm;
@@ -13,6 +14,7 @@ use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
+use midas_core::cache::Mode;
 use midas_core::time::Time;
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
@@ -181,7 +183,7 @@ fn nfs(
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
-    let claim = match cache_of(now, shared, owner, credential, (&arguments, &meaning)) {
+    let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning)) {
         Some((now, area, question)) => {
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
             let asks = Asks {
@@ -209,6 +211,45 @@ fn nfs(
     let squashed = rules.squash(call, credential);
     let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
     Ok(Taken::Forward(forward, squashed, claim))
+}
+
+/// Looks at a read of another proxy's client, which has checked what the client may do. None if nothing of it may be told from a cache here.
+pub(crate) fn lend(
+    now: Time,
+    memo: &mut Memo,
+    shared: &Shared,
+    asker: Asker,
+    export: u32,
+    record: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Taken> {
+    let call = rpc::Call::decode(record).ok().filter(|call| call.program == nfs3::PROGRAM)?;
+    let credential = Credential::decode(&call.credential).ok()?;
+    let procedure = Procedure::from_number(call.procedure)?;
+    let arguments = nfs3::Call::decode(procedure, call.args).ok()?;
+    let meaning = Meaning::of(&arguments)?;
+    let realm = shared.exports.iter().position(|it| it.areas.own().cached.name() == export)?;
+    let owner = Owner::Export(realm);
+    let (now, area, question) = cache_of(now, shared, owner, &credential, (&arguments, &meaning))?;
+    if area.cached.mode() != Mode::Lease || !fetching::lends(&question) {
+        return None;
+    }
+    // Whom the servers see is in the record: the other proxy has squashed whom it must.
+    let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
+    let cost = COPIES * record.len() + answer_size(&arguments);
+    let waits = Waits { asker, xid: call.xid, procedure, known: None, cost };
+    let tally = &shared.tallies[asker.event_loop as usize];
+    let (args, place) = (call.args, meaning.place);
+    let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
+    match ask(now, memo, area, tally, &asks, waits, out) {
+        Asked::Answered(..) => Some(Taken::Done),
+        Asked::Joined => Some(Taken::Shared(cost)),
+        Asked::Fetch(fetching) => {
+            let forward = Forward { xid: call.xid, procedure, meaning, known: None, realm, owner, cost };
+            Some(Taken::Forward(forward, None, Some(Claim::Reads(fetching))))
+        }
+        Asked::Pass => None,
+    }
 }
 
 /// Asks the cache of a part of an export for a read, and counts what becomes of it.
@@ -247,7 +288,7 @@ fn ask(
 /// servers: they may refuse it.
 #[inline]
 fn cache_of<'s, 'c>(
-    now: Moment,
+    now: Time,
     shared: &'s Shared,
     owner: Owner,
     credential: &Credential<'_>,
@@ -256,7 +297,6 @@ fn cache_of<'s, 'c>(
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
     let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
     let question = Question::of(call, meaning)?;
-    let now = now.time;
     let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
 }

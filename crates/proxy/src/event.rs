@@ -6,6 +6,7 @@ use crate::cached::Memo;
 use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Tally};
 use crate::dispatch::{self, Batch, Moment, Origin, Taken};
+use crate::fetching::Loans;
 use crate::link::Link;
 use crate::log;
 use crate::mountd::Below;
@@ -14,7 +15,7 @@ pub(crate) use crate::shared::Shared;
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use midas_core::key::Key;
-use midas_core::peer::lease::{AttemptId, Refusal};
+use midas_core::peer::lease::{AttemptId, Life, Refusal};
 use midas_core::time::Time;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
 use midas_nfs::record;
@@ -56,6 +57,10 @@ pub(crate) enum Mail {
     Cleared { place: Place, id: AttemptId, until: Time },
     /// They do not.
     Barred { place: Place, id: AttemptId, why: Refusal },
+    /// Another proxy asks for a read.
+    Asked { from: Life, id: u64, export: u32, record: Box<[u8]> },
+    /// One that was asked for a read answers; without results a server must be asked.
+    Fetched { id: u64, results: Option<Box<[u8]>> },
 }
 
 /// How to reach a loop.
@@ -99,6 +104,8 @@ pub(crate) struct Loop {
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
     pub(crate) clearing: Slab<(Time, Box<Held>)>,
+    /// Reads that go from proxy to proxy.
+    pub(crate) loans: Loans,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: Scratch,
     /// For calls that carry data: they leave room for others.
@@ -110,7 +117,7 @@ pub(crate) struct Loop {
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
     /// Answers that may be given again.
-    memo: Memo,
+    pub(crate) memo: Memo,
     /// When the batch began: read once for all of its calls.
     now: Instant,
     /// The same, as the core names it.
@@ -179,6 +186,7 @@ impl Loop {
             doubted: Slab::new(),
             finding: Slab::new(),
             clearing: Slab::new(),
+            loans: Loans::default(),
             buffers: Buffers::new(),
             scratch: Scratch::new(),
             large,
@@ -248,6 +256,8 @@ impl Loop {
                 Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
                 Mail::Barred { place, id, why } => self.turned_down(now, place, id, why),
+                Mail::Asked { from, id, export, record } => self.asked(now, (from, id), export, &record),
+                Mail::Fetched { id, results } => self.fetched(now, id, results.as_deref()),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
@@ -320,6 +330,11 @@ impl Loop {
         let held = client.owed + client.connection.unsent();
         let full = client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty();
         full || self.shared.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether peers must help themselves.
+    pub(crate) fn hard_pressed(&self) -> bool {
+        self.purse.empty() || self.shared.draining.load(Ordering::Relaxed)
     }
 
     fn pause(&mut self, slot: usize) {
@@ -511,6 +526,9 @@ impl Loop {
 
     fn answer(&mut self, asker: Asker, answer: &[u8], cost: usize) {
         self.purse.earn(cost);
+        if asker.is_peer() {
+            return self.loans.lend(&self.shared, asker, answer);
+        }
         let Some(slot) = self.slot_of(asker) else { return };
         let client = &mut self.clients[slot];
         client.answered(cost);
@@ -559,6 +577,7 @@ impl Loop {
         if self.shared.accord().is_some() {
             self.tend_clearing(self.time);
             self.tend_overdue(self.time);
+            self.tend_loans(self.time);
         }
         self.send_held(self.time);
         if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
@@ -581,8 +600,8 @@ impl Loop {
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
-        let Self { shared, clients, buffers, others, number, touched, purse, .. } = self;
-        Relay { shared, clients, buffers, others, number: *number, touched, purse }
+        let Self { shared, clients, buffers, others, number, touched, purse, loans, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans }
     }
 
     /// Sends what a batch has for clients.

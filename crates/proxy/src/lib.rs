@@ -23,6 +23,7 @@ mod dispatch;
 mod drain;
 mod event;
 mod fencing;
+mod fetching;
 mod flight;
 mod generations;
 mod keeper;

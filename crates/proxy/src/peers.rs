@@ -7,6 +7,7 @@ use crate::event::Shared;
 use crate::log;
 use midas_cluster::{Above, Cluster, Key, Link, Member, MemberStatus, Sender, Settings, View};
 use midas_core::peer::lease::{Life, MemberId};
+use midas_core::time::Span;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -75,6 +76,12 @@ impl Peers {
             .collect()
     }
 
+    /// How long the last round trips took, by member.
+    pub(crate) fn round_trips(&self) -> impl Iterator<Item = (usize, Span)> {
+        let members = self.cluster.status().members.into_iter().enumerate();
+        members.filter_map(|(peer, member)| Some((peer, Span::from_nanos(member.rtt?.as_nanos() as u64))))
+    }
+
     /// How the cluster is.
     pub(crate) fn status(&self, accord: &Accord) -> api::Cluster {
         let status = self.cluster.status();
@@ -93,6 +100,7 @@ impl Peers {
             lost: status.lost,
             failed: status.failed,
             leases: of_accord(accord),
+            fetches: accord.fetches.counted(),
             shares: of_shares(accord),
         }
     }
@@ -181,16 +189,19 @@ fn settings(config: &Config, cluster: &config::Cluster) -> io::Result<Settings> 
     })
 }
 
-/// Of what must be equal at all members: servers, exports, and the term of leases.
+/// Of what must be equal at all members: servers, exports, who the members are, and the term of leases. Not where they are: a member is known
+/// by its name and the key, and paths to it may differ.
 fn digest(config: &Config) -> [u8; 32] {
     let shared = |entry: &config::Entry| match entry.place.table {
         Table::Pool | Table::Export | Table::Subtree => true,
-        Table::Cluster => matches!(entry.key, "name" | "members" | "lease"),
+        Table::Cluster => matches!(entry.key, "name" | "lease"),
         Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
     };
     let lines = config.entries().into_iter().filter(shared);
     let lines = lines.map(|entry| format!("{} {} {}\n", entry.place, entry.key, entry.value));
-    midas_cluster::digest(&lines.collect::<String>())
+    let members = config.cluster().into_iter().flat_map(|cluster| &cluster.members);
+    let members = members.map(|member| format!("{} {}\n", member.name, member.witness));
+    midas_cluster::digest(&lines.chain(members).collect::<String>())
 }
 
 impl Shared {

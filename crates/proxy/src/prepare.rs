@@ -29,6 +29,9 @@ impl Loop {
                 }
             }
         }
+        if let Some(peer) = call.peer.take() {
+            call = self.fetch(now, peer, call)?;
+        }
         if let (Some(accord), Some(Claim::Changes(_))) = (self.shared.accord().cloned(), &call.claim) {
             call = self.cleared_by_all(now, &accord, call)?;
         }

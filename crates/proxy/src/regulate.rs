@@ -51,6 +51,7 @@ fn regulate(shared: &Shared, pool: &Arc<Pool>, now: Instant, state: &mut State) 
 fn watch_members(shared: &Shared) {
     let (Some(peers), Some(accord)) = (shared.peers(), shared.accord()) else { return };
     let differing = peers.differing();
+    peers.round_trips().for_each(|(peer, took)| accord.fetches.round_trip(peer, took));
     if accord.block(!differing.is_empty()) {
         match differing.is_empty() {
             true => log::info("members agree again", &[]),

@@ -6,6 +6,7 @@ use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::fencing::with_entries;
+use crate::fetching::Loans;
 use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::{Kind, Meaning};
@@ -27,6 +28,7 @@ pub(crate) struct Relay<'a> {
     pub(crate) number: usize,
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) purse: &'a mut Purse,
+    pub(crate) loans: &'a mut Loans,
 }
 
 /// Who waits for a call's results.
@@ -234,6 +236,9 @@ impl Relay<'_> {
             let theirs = if ours { 0 } else { cost };
             self.others[asker.event_loop as usize].send(Mail::Answer(asker, [&head[..], body].concat(), theirs));
             return;
+        }
+        if asker.is_peer() {
+            return self.loans.lend(self.shared, asker, &[&head[..], body].concat());
         }
         let Some(client) = self.clients.get_mut(asker.slot as usize).filter(|client| client.origin.asker == asker)
         else {

@@ -8,6 +8,7 @@ use crate::clock::duration;
 use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
+use crate::fetching;
 use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::pool::Pool;
@@ -45,6 +46,8 @@ pub(crate) struct Held {
     pub(crate) verified: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
+    /// The peer that is asked for it first.
+    pub(crate) peer: Option<u8>,
 }
 
 /// A call that looks for its server.
@@ -76,6 +79,7 @@ pub(crate) fn begin(
     record: &[u8],
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
+    let peer = claim.as_ref().and_then(|_| fetching::home(now, shared, asker, forward, record));
     let held = |claim, unfound, bound| Held {
         errand,
         record: record.to_vec(),
@@ -87,8 +91,10 @@ pub(crate) fn begin(
         refused_at: None,
         verified: false,
         impatient: false,
+        peer,
     };
     let mut claim = match claim {
+        Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None))),
         Some(reads) => Some(reads),
         None => match errand.prepare(now, shared, record) {
             // Other proxies must be told first.
@@ -190,7 +196,7 @@ impl Loop {
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
     fn read_link(&mut self, now: Time, index: usize, closed: bool) {
         loop {
-            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, .. } = self;
+            let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
@@ -202,7 +208,7 @@ impl Loop {
                 if flights.get_mut(xid).is_some_and(|(flight, _)| in_doubt(pool, flight, reply)) {
                     doubted.extend(flights.remove_with(xid));
                 } else if let Some(flight) = flights.remove(xid) {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse };
+                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
                     relay.reply(now, name, flight, reply);
                 }
                 Go::Continue(())
@@ -461,6 +467,7 @@ impl Loop {
             refused_at: None,
             verified: false,
             impatient: false,
+            peer: None,
         }
     }
 
@@ -469,10 +476,7 @@ impl Loop {
         for _ in 0..self.held.len() {
             let Some(mut call) = self.held.pop_front() else { return };
             // A read that nobody waits for any more need not be asked.
-            if call.errand.forward.meaning.movable
-                && self.slot_of(call.errand.asker).is_none()
-                && self.nobody_joined(&mut call)
-            {
+            if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
                 self.purse.earn(call.errand.forward.cost);
                 continue;
             }
@@ -505,14 +509,25 @@ impl Loop {
     }
 
     fn refuse(&mut self, now: Time, call: Held, status: Nfsstat3) {
-        let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
         let mut results = Vec::new();
-        Reply::failed(procedure, status).encode(&mut results);
-        let mut relay = self.relay();
-        let waits = [Waits { asker, xid, procedure, known, cost }];
-        let (joined, _) = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(&results));
-        waits.into_iter().chain(joined).for_each(|waits| relay.results(waits, &results));
+        Reply::failed(call.errand.forward.procedure, status).encode(&mut results);
+        self.conclude(now, call, &results);
         self.flush_touched();
+    }
+
+    /// A read ends with results that no server of ours gave to it.
+    pub(crate) fn conclude(&mut self, now: Time, call: Held, results: &[u8]) {
+        let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
+        let mut relay = self.relay();
+        let (joined, told) = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(results));
+        relay.results(Waits { asker, xid, procedure, known, cost }, results);
+        let told = told.as_deref().unwrap_or(results);
+        let tally = &relay.shared.tallies[relay.number];
+        tally.answered(procedure, status(results));
+        for waits in joined {
+            tally.answered(procedure, status(told));
+            relay.results(waits, told);
+        }
     }
 
     /// A server that is closed and was waited for long enough binds this call no longer.

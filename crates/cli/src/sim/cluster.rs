@@ -43,6 +43,7 @@ struct Row {
     executed_twice: usize,
     reads: u64,
     hits: u64,
+    fetched: u64,
     mutations: u64,
     messages: u64,
     waits: Vec<Span>,
@@ -100,6 +101,7 @@ impl Row {
             row.executed_twice += usize::from(outcome.violation.as_ref().is_some_and(|v| v.wrong == Wrong::Twice));
             row.reads += outcome.reads;
             row.hits += outcome.hits;
+            row.fetched += outcome.fetched;
             row.mutations += outcome.mutations;
             row.messages += outcome.messages;
             row.waits.extend(&outcome.waits);
@@ -126,6 +128,7 @@ impl Row {
             "executed_twice": self.executed_twice,
             "reads": self.reads,
             "hit_share": self.hit_share(),
+            "fetched": self.fetched,
             "mutations": self.mutations,
             "messages": self.messages,
             "waited_ms": { "p50": self.wait(0.5), "p99": self.wait(0.99), "max": self.wait(1.0) },
@@ -134,7 +137,19 @@ impl Row {
 }
 
 fn text(rows: &[Row]) -> String {
-    let heads = ["proxies", "worlds", "violations", "twice", "reads", "hits", "mutations", "waited p50", "p99", "max"];
+    let heads = [
+        "proxies",
+        "worlds",
+        "violations",
+        "twice",
+        "reads",
+        "hits",
+        "fetched",
+        "mutations",
+        "waited p50",
+        "p99",
+        "max",
+    ];
     let mut table = Table::new(&heads);
     for row in rows {
         let wait = |share| format!("{:.0} ms", row.wait(share));
@@ -145,6 +160,7 @@ fn text(rows: &[Row]) -> String {
             row.executed_twice.to_string(),
             row.reads.to_string(),
             format!("{:.3}", row.hit_share()),
+            row.fetched.to_string(),
             row.mutations.to_string(),
             wait(0.5),
             wait(0.99),

@@ -30,12 +30,14 @@ pub(crate) struct Upper {
     slot: Slot,
     sender: Sender,
     early: Option<Agreed>,
+    /// Members that frames pass to, a bit each.
+    reached: u64,
     loads: Option<Loads>,
 }
 
 impl Upper {
     pub(crate) fn new(slot: Slot, sender: Sender) -> Self {
-        Self { slot, sender, early: None, loads: None }
+        Self { slot, sender, early: None, reached: 0, loads: None }
     }
 
     fn loads(&mut self) -> Option<&mut Loads> {
@@ -82,6 +84,11 @@ impl Above for Upper {
     }
 
     fn link(&mut self, peer: u8, link: Link) {
+        match link {
+            Link::Up { .. } => self.reached |= 1 << peer,
+            Link::Down => self.reached &= !(1 << peer),
+        }
+        self.slot.get().into_iter().for_each(|running| running.accord.fetches.links(self.reached));
         if let (Link::Down, Some(loads)) = (link, self.loads()) {
             loads.forget(peer);
         }
@@ -92,6 +99,7 @@ impl Above for Upper {
         if let Some(view) = self.early.take() {
             running.accord.view(meaning(&view));
         }
+        running.accord.fetches.links(self.reached);
         let next = running.accord.tick();
         for (to, frames) in running.accord.outgoing(midas_cluster::FRAME_MAX) {
             for frame in frames {

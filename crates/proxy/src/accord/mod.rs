@@ -5,15 +5,19 @@
 //! lease is published last. The lock is never held over a system call, and a part's lock may be taken under it, never the other way round.
 
 mod above;
+mod fetch;
 mod holds;
 mod joining;
+mod journal;
 mod leases;
 mod loads;
 mod wire;
 
 use above::{Running, Slot, Upper};
+pub(crate) use fetch::{Fetches, RECORD_MOST, patience};
 use holds::Holds;
 pub(crate) use joining::Joining;
+use journal::Journal;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
 pub(crate) use wire::ANSWER_MOST;
@@ -21,13 +25,15 @@ pub(crate) use wire::ANSWER_MOST;
 use crate::clock::Clock;
 use crate::event::{Mail, Mailbox, Shared};
 use crate::pool::lock;
+use fetch::Said;
 use midas_core::cache::Mark;
 use midas_core::key::Key;
 use midas_core::peer::lease::{
-    AttemptId, Effect, Intent, Life, Member, MemberId, Operation, Outcome, Past, Purpose, Refusal, Rules, Terms, View,
+    AttemptId, Effect, Intent, Life, Member, MemberId, Message, Operation, Outcome, Past, Purpose, Refusal, Rules,
+    State, Terms, Told, View,
 };
 use midas_core::time::{Span, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -53,9 +59,13 @@ pub(crate) enum Place {
 /// The protocol's state, shared by the loops and the cluster's thread.
 pub(crate) struct Accord {
     pub(crate) leases: Arc<Leases>,
+    /// What is fetched from other proxies.
+    pub(crate) fetches: Fetches,
     pub(crate) sharing: Arc<Sharing>,
     clock: Clock,
     inner: Mutex<Inner>,
+    /// The cluster's thread's alone.
+    journal: Mutex<Journal>,
     around: OnceLock<Around>,
 }
 
@@ -77,6 +87,10 @@ struct Inner {
     holds: Holds,
     /// What is to be said, by member.
     outbox: Vec<Vec<u8>>,
+    /// What is to be written before that: intents of what must not be executed twice, and how they ended.
+    unwritten: Vec<u8>,
+    /// Those whose end was not written.
+    open: HashSet<AttemptId>,
     counts: Counts,
 }
 
@@ -138,18 +152,27 @@ pub struct Standing {
 }
 
 impl Accord {
-    pub(crate) fn new(clock: Clock, life: Life, terms: Terms, tidy: bool) -> Self {
-        let past = Past { tidy, intents: Vec::new() };
+    /// For this life of a member of a cluster of these, each of which serves clients or not.
+    fn new(clock: Clock, (life, serving): (Life, &[bool]), terms: Terms, past: Past<Label>, journal: Journal) -> Self {
         let inner = Inner {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
             waiting: HashMap::new(),
             holds: Holds::default(),
             outbox: vec![Vec::new(); terms.size],
+            unwritten: Vec::new(),
+            open: HashSet::new(),
             counts: Counts::default(),
         };
-        let (leases, sharing) = (Arc::new(Leases::new(clock)), Arc::default());
-        Self { leases, sharing, clock, inner: Mutex::new(inner), around: OnceLock::new() }
+        Self {
+            leases: Arc::new(Leases::new(clock)),
+            fetches: Fetches::new(life, serving, terms.lease),
+            sharing: Arc::default(),
+            clock,
+            inner: Mutex::new(inner),
+            journal: Mutex::new(journal),
+            around: OnceLock::new(),
+        }
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
@@ -160,6 +183,7 @@ impl Accord {
 
     /// Another view.
     pub(crate) fn view(&self, view: View) {
+        self.fetches.view(&view);
         self.step(|now, inner| inner.member.view(now, view));
     }
 
@@ -168,10 +192,20 @@ impl Accord {
         if usize::from(from.member.0) >= lock(&self.inner).outbox.len() {
             return;
         }
+        if fetch::is_ours(frame) {
+            return self.hear_fetches(from, frame);
+        }
         self.step(|now, inner| {
             for message in wire::messages(frame) {
                 match message {
-                    Ok(message) => inner.member.hear(now, from, message),
+                    Ok(message) => {
+                        if let Message::Over { id, state } = &message
+                            && id.owner == from
+                        {
+                            inner.closes(*id, state);
+                        }
+                        inner.member.hear(now, from, message);
+                    }
                     Err(_) => {
                         inner.counts.malformed += 1;
                         return;
@@ -179,6 +213,57 @@ impl Accord {
                 }
             }
         });
+    }
+
+    fn hear_fetches(&self, from: Life, frame: &[u8]) {
+        let Some(around) = self.around.get() else { return };
+        for message in wire::cut(frame) {
+            match message.and_then(fetch::decode) {
+                Ok(Some(Said::Fetch { epoch, id, export, record })) => {
+                    let loops = around.mailboxes.len();
+                    let taken = self.fetches.agrees(epoch) && loops > 0 && self.leases.live();
+                    match taken {
+                        true => around.mailboxes[fetch::turn(id) % loops].send(Mail::Asked {
+                            from,
+                            id,
+                            export,
+                            record: record.into(),
+                        }),
+                        false => self.lend(from, id, None),
+                    }
+                }
+                Ok(Some(Said::Fetched { incarnation, id, results })) => {
+                    self.fetches.heard(self.clock.now(), from.member.0);
+                    let mailbox = around.mailboxes.get(fetch::event_loop(id));
+                    if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
+                        mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    lock(&self.inner).counts.malformed += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Asks a peer for a read; its answer has this number.
+    pub(crate) fn fetch(&self, peer: u8, event_loop: usize, export: u32, record: &[u8]) -> u64 {
+        let (id, first) = self.fetches.ask(peer, event_loop, export, record);
+        self.ring(first);
+        id
+    }
+
+    /// Answers a peer's read; without results it asks a server.
+    pub(crate) fn lend(&self, to: Life, id: u64, results: Option<&[u8]>) {
+        self.ring(self.fetches.answer(to, id, results));
+    }
+
+    fn ring(&self, needed: bool) {
+        if let Some(around) = self.around.get().filter(|_| needed) {
+            (around.wake)();
+        }
     }
 
     /// Time passed. When it must be told so again.
@@ -196,15 +281,25 @@ impl Accord {
         self.step(|now, inner| inner.rest(now, Span::ZERO));
     }
 
-    /// What is to be said now, by member, in frames of at most so many bytes.
+    /// What is to be said now, by member, in frames of at most so many bytes. What it follows from is written when this returns.
     pub(crate) fn outgoing(&self, most: usize) -> Vec<(MemberId, Vec<Vec<u8>>)> {
+        let mut journal = lock(&self.journal);
         let mut inner = lock(&self.inner);
+        let (unwritten, full) = (std::mem::take(&mut inner.unwritten), journal.full());
+        let anew = full.then(|| inner.intents());
         let all = inner.outbox.iter_mut().enumerate().filter(|(_, said)| !said.is_empty());
         let cut =
             |(member, said): (usize, &mut Vec<u8>)| (MemberId(member as u8), wire::frames(std::mem::take(said), most));
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
-        frames
+        drop(inner);
+        match anew {
+            Some(all) => journal.begin_anew(&all),
+            None => journal.append(&unwritten),
+        }
+        let fetched = self.fetches.outgoing().into_iter();
+        let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
+        frames.into_iter().chain(fetched).collect()
     }
 
     /// Whether a mutation of these keys, and of no name, that may run twice leaves under a hold: which, and until when it may. Otherwise it is
@@ -232,7 +327,11 @@ impl Accord {
         let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None };
         self.step(|now, inner| {
             inner.counts.announced += 1;
+            let kept = operation.is_some().then(|| intent.clone());
             let announced = inner.member.announce(now, intent, Purpose::Call);
+            if let (Ok(id), Some(intent)) = (&announced, kept) {
+                inner.opens(*id, intent);
+            }
             match announced {
                 Ok(id) => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
                 Err(_) => inner.counts.refused += 1,
@@ -269,6 +368,7 @@ impl Accord {
         self.step(|now, inner| {
             for id in ids.into_iter().filter(|id| !inner.holds.leave(*id, outcome)).collect::<Vec<_>>() {
                 inner.waiting.remove(&id);
+                inner.ends(id, outcome);
                 taint = taint.max(inner.member.ended(now, id, outcome.clone()));
             }
             inner.rest(now, holds::QUIET);
@@ -278,7 +378,12 @@ impl Accord {
 
     /// What others may keep of these objects is not true.
     pub(crate) fn drop_elsewhere(&self, labels: &[Label]) {
-        self.step(|_, inner| inner.member.tell_dropped(labels));
+        self.step(|now, inner| {
+            for label in labels {
+                self.fetches.dropped(now, label.place);
+            }
+            inner.member.tell_dropped(labels);
+        });
     }
 
     /// Members differ, or no longer: until they agree nothing is answered from caches. Whether that is news.
@@ -342,9 +447,7 @@ impl Accord {
         self.leases.publish(inner.member.answers_until());
         let said = inner.counts.messages > before;
         drop(inner);
-        if let Some(around) = self.around.get().filter(|_| said) {
-            (around.wake)();
-        }
+        self.ring(said);
         result
     }
 
@@ -362,6 +465,9 @@ impl Accord {
                     inner.counts.flushed += 1;
                 }
                 Effect::Mark(id, intent) => {
+                    if intent.operation.is_some() {
+                        inner.opens(id, intent.clone());
+                    }
                     let mark = |label: &Label| Some((*label, shared.cached(*label)?.mark(now, label.place, label.key)));
                     inner.marks.insert(id, intent.keys.iter().filter_map(mark).collect());
                     inner.counts.marked += 1;
@@ -375,6 +481,7 @@ impl Accord {
                 }
                 Effect::Drop(labels) => {
                     for label in labels {
+                        self.fetches.dropped(now, label.place);
                         shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
                     }
                 }
@@ -399,6 +506,39 @@ impl Accord {
 }
 
 impl Inner {
+    /// What must not be executed twice may be, from now on.
+    fn opens(&mut self, id: AttemptId, intent: Intent<Label>) {
+        journal::tell(&mut self.unwritten, Told { id, intent, state: State::Pending });
+        self.open.insert(id);
+    }
+
+    fn closes(&mut self, id: AttemptId, state: &State) {
+        if self.open.remove(&id) {
+            wire::encode(&mut self.unwritten, &Message::Over { id, state: state.clone() });
+        }
+    }
+
+    /// One's own ended. What is lost may still run.
+    fn ends(&mut self, id: AttemptId, outcome: &Outcome) {
+        match outcome {
+            Outcome::Replied(answer) => self.closes(id, &State::Ended(answer.clone())),
+            Outcome::Copied(answer) => self.closes(id, &State::Copied(answer.clone())),
+            Outcome::NeverLeft => self.closes(id, &State::Cancelled),
+            Outcome::Lost => {}
+        }
+    }
+
+    /// All that is to be known after a crash. Ends that nobody told are found here.
+    fn intents(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let known: Vec<Told<Label>> = self.member.intents().collect();
+        self.open = known.iter().filter(|told| told.state == State::Pending).map(|told| told.id).collect();
+        for told in known {
+            journal::tell(&mut all, told);
+        }
+        all
+    }
+
     /// Holds these keys, if nobody minds.
     fn hold(&mut self, now: Time, keys: &[Label]) {
         let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None };

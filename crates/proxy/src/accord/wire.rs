@@ -90,25 +90,21 @@ pub(super) fn frames(said: Vec<u8>, most: usize) -> Vec<Vec<u8>> {
 
 /// The messages of a frame, one by one; kinds that are not known are left out.
 pub(super) fn messages(frame: &[u8]) -> impl Iterator<Item = Result<Message<Label>, Malformed>> + '_ {
+    cut(frame).filter_map(|message| message.and_then(|message| decode(&mut Reader::new(message))).transpose())
+}
+
+/// The messages of a frame as they lie in it.
+pub(super) fn cut(frame: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> + '_ {
     let mut rest = frame;
     std::iter::from_fn(move || {
-        loop {
-            let (length, behind) = rest.split_first_chunk::<4>()?;
-            let Some((message, behind)) = behind.split_at_checked(u32::from_be_bytes(*length) as usize) else {
-                rest = &[];
-                return Some(Err(Malformed::Short));
-            };
-            rest = behind;
-            match decode(&mut Reader::new(message)) {
-                Ok(Some(message)) => return Some(Ok(message)),
-                Ok(None) => {}
-                Err(error) => return Some(Err(error)),
-            }
-        }
+        let (length, behind) = rest.split_first_chunk::<4>()?;
+        let message = behind.split_at_checked(u32::from_be_bytes(*length) as usize);
+        rest = message.map_or(&[], |(_, behind)| behind);
+        Some(message.map(|(message, _)| message).ok_or(Malformed::Short))
     })
 }
 
-/// The kinds of messages. Numbers are never given anew.
+/// The kinds of messages. Numbers are never given anew; those that follow are `fetch`'s.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Tag {

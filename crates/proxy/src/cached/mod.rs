@@ -198,6 +198,11 @@ impl Cached {
         }
     }
 
+    /// Whether what a read that leaves now says of this may be kept.
+    pub(crate) fn keeps(&self, now: Time, place: Key, key: Key) -> bool {
+        self.part(place).cache.holds(now, self.left(now), &key)
+    }
+
     /// Another proxy changes something.
     pub(crate) fn mark(&self, now: Time, place: Key, key: Key) -> Mark<Key> {
         self.part(place).cache.mark(now, key)

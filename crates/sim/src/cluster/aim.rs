@@ -22,6 +22,10 @@ impl Plan {
             Family::Lease(rule) => self.aim_at(rule, rng),
             Family::Cache(_) => self.slow_reads(),
             Family::Target => self.aim_at_targets(rng),
+            Family::Lender => {
+                (self.mix, self.think) = (OBJECTS, self.terms.lease.scale(0.01));
+                self.cut_off(0.05, 0.2);
+            }
         }
     }
 

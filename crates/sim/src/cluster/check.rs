@@ -46,6 +46,7 @@ pub(super) struct Checks {
     pub(super) violation: Option<Violation>,
     pub(super) reads: u64,
     pub(super) hits: u64,
+    pub(super) fetched: u64,
     pub(super) mutations: u64,
     pub(super) messages: u64,
     /// How long each mutation waited at its proxy before it left.

@@ -16,6 +16,12 @@ pub(super) enum Event {
     Request { node: usize, request: Request },
     /// A server's answer reaches the node.
     Reply { to: Life, call: u64, brought: Brought },
+    /// A proxy is asked for a read by another, whose flight it is.
+    Fetch { to: Life, from: Life, flight: u64, key: Key },
+    /// The answer, if there is one.
+    Fetched { to: Life, flight: u64, seen: Option<Seen> },
+    /// It is not waited for any longer.
+    Silent { to: Life, flight: u64 },
     /// A connection broke under this call.
     Broke { to: Life, call: u64 },
     /// A mutation that was refused tries again.
@@ -99,6 +105,9 @@ impl Event {
             | Self::View { to, .. }
             | Self::Tick(to)
             | Self::Reply { to, .. }
+            | Self::Fetch { to, .. }
+            | Self::Fetched { to, .. }
+            | Self::Silent { to, .. }
             | Self::Broke { to, .. }
             | Self::Retry { to, .. }
             | Self::Free { to, .. }
@@ -143,6 +152,9 @@ impl Event {
             Self::Council => 18,
             Self::Calm => 19,
             Self::Probe => 20,
+            Self::Fetch { flight, .. } => 21 + (flight << 8),
+            Self::Fetched { flight, .. } => 22 + (flight << 8),
+            Self::Silent { flight, .. } => 23 + (flight << 8),
         }
     }
 }

@@ -18,14 +18,18 @@ pub enum Family {
     Cache(cache::Rule),
     /// Where what a name leads to is known from a cache that lost its leases meanwhile.
     Target,
+    /// Where proxies ask each other for reads that hear nothing of each other at times.
+    Lender,
 }
 
 /// The rules in force.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Laws {
     pub(super) lease: lease::Rules,
     pub(super) cache: cache::Rules,
     pub(super) target: bool,
+    /// Who holds no leases answers no other proxy.
+    pub(super) lender: bool,
 }
 
 /// How likely each fault is, a throw of the dice; four throws a lease.
@@ -87,6 +91,8 @@ pub(super) struct Plan {
     pub(super) faults: Faults,
     /// Whether objects that are set all the time are held.
     pub(super) holds: bool,
+    /// The share of reads that another proxy is asked for.
+    pub(super) fetched: f64,
     /// Whether a client's second try goes to another proxy for sure.
     pub(super) elsewhere: bool,
     pub(super) patience: Span,
@@ -105,7 +111,7 @@ impl Family {
     pub fn all() -> Vec<Self> {
         let lease = lease::Rule::ALL.into_iter().map(Self::Lease);
         let cache = CACHE_RULES.into_iter().map(Self::Cache);
-        std::iter::once(Self::Mixed).chain(lease).chain(cache).chain([Self::Target]).collect()
+        std::iter::once(Self::Mixed).chain(lease).chain(cache).chain([Self::Target, Self::Lender]).collect()
     }
 
     /// The word for commands and tables.
@@ -113,6 +119,7 @@ impl Family {
         let word = match self {
             Self::Mixed => "Mixed".to_owned(),
             Self::Target => "Target".to_owned(),
+            Self::Lender => "Lender".to_owned(),
             Self::Lease(rule) => format!("{rule:?}"),
             Self::Cache(rule) => format!("Fill{rule:?}"),
         };
@@ -123,10 +130,13 @@ impl Family {
         word.chars().enumerate().map(upper).collect()
     }
 
-    pub(super) fn plan(self, proxies: usize, seed: u64) -> Plan {
+    pub(super) fn plan(self, proxies: usize, seed: u64, laws: Laws) -> Plan {
         let mut rng = Rng::for_purpose(seed, 0x706c_616e);
         let mut plan = Plan::mixed(proxies, &mut rng);
         plan.aim(self, &mut rng);
+        // That a rule is needed is shown without what another could do wrong.
+        let whole = laws == Laws::ALL;
+        plan.fetched = if whole || self == Self::Lender { FETCHED } else { 0.0 };
         plan.times();
         plan
     }
@@ -140,12 +150,14 @@ impl Family {
             Self::Lease(rule) => Laws { lease: lease::broken::without(rule, WHY), ..all },
             Self::Cache(rule) => Laws { cache: cache::broken::without(rule, WHY), ..all },
             Self::Target => Laws { target: false, ..all },
+            Self::Lender => Laws { lender: false, ..all },
         }
     }
 }
 
 impl Laws {
-    pub(super) const ALL: Self = Self { lease: lease::Rules::ALL, cache: cache::Rules::ALL, target: true };
+    pub(super) const ALL: Self =
+        Self { lease: lease::Rules::ALL, cache: cache::Rules::ALL, target: true, lender: true };
 }
 
 impl Plan {
@@ -192,6 +204,7 @@ impl Plan {
             mix: Mix { read_name: 16, read_object: 16, set: 3, bump: 1, make: 2, remove: 2, rename: 2 },
             faults,
             holds: rng.chance(0.5),
+            fetched: 0.0,
             elsewhere: rng.chance(0.5),
             patience: LEASE.scale(0.5),
             extreme: rng.chance(0.3),
@@ -215,6 +228,8 @@ impl Plan {
 /// Cache rules that matter between proxies.
 const CACHE_RULES: [cache::Rule; 4] =
     [cache::Rule::Pending, cache::Rule::Epoch, cache::Rule::EndBump, cache::Rule::Join];
+/// Reads for which another proxy is asked.
+const FETCHED: f64 = 0.4;
 /// L.
 const LEASE: Span = Span::from_secs(1);
 /// Clocks run at 0.9 to 1.1 of the true rate: one may be 1.1 / 0.9 times as fast as another.

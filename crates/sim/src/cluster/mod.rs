@@ -10,6 +10,7 @@ mod clients;
 mod event;
 mod family;
 mod faults;
+mod fetch;
 mod hold;
 mod mutate;
 mod net;
@@ -62,6 +63,8 @@ pub struct Outcome {
     pub reads: u64,
     /// Those from a cache.
     pub hits: u64,
+    /// Answers that a proxy had from another one.
+    pub fetched: u64,
     /// Mutations that were answered.
     pub mutations: u64,
     /// Messages between proxies.
@@ -119,7 +122,7 @@ struct World {
 impl World {
     fn new(setting: Setting, laws: Laws, traced: bool) -> Self {
         let Setting { family, proxies, seed } = setting;
-        let plan = family.plan(proxies, seed);
+        let plan = family.plan(proxies, seed, laws);
         let mut rng = Rng::for_purpose(seed, 0x636c_7573);
         let nodes: Vec<Node> =
             (0..proxies).map(|index| Node::new(index, clock(&plan, &mut rng), &plan, laws)).collect();
@@ -183,11 +186,11 @@ impl World {
     }
 
     fn outcome(self) -> Outcome {
-        let Checks { mut violation, reads, hits, mutations, messages, waits } = self.checks;
+        let Checks { mut violation, reads, hits, fetched, mutations, messages, waits } = self.checks;
         if let (Some(violation), Some(trace)) = (&mut violation, self.trace) {
             violation.trace = trace.into();
         }
-        Outcome { violation, digest: self.digest, reads, hits, mutations, messages, waits }
+        Outcome { violation, digest: self.digest, reads, hits, fetched, mutations, messages, waits }
     }
 
     fn meet(&mut self, event: Event) {
@@ -204,6 +207,9 @@ impl World {
             Event::Tick(life) => self.tick(life),
             Event::Request { node, request } => self.request(node, request),
             Event::Reply { to, call, brought } => self.reply(to, call, &brought),
+            Event::Fetch { to, from, flight, key } => self.fetch_asked(to, from, flight, key),
+            Event::Fetched { to, flight, seen } => self.fetched(to, flight, seen),
+            Event::Silent { to, flight } => self.fetched(to, flight, None),
             Event::Broke { to, call } => self.broke(to, call),
             Event::Retry { to, operation } => {
                 if let Some(node) = self.living(to) {
@@ -289,8 +295,13 @@ impl World {
     }
 
     fn send(&mut self, node: usize, to: Life, message: &Message<Key>) {
-        self.checks.messages += 1;
         let from = self.nodes[node].life;
+        self.carry(node, to, || Event::Hear { to, from, message: message.clone() });
+    }
+
+    /// Something is said from proxy to proxy.
+    fn carry(&mut self, node: usize, to: Life, event: impl Fn() -> Event) {
+        self.checks.messages += 1;
         let faults = self.plan.faults;
         let calm = self.now >= self.plan.calm;
         if !self.net.passes(node, usize::from(to.member.0)) || !calm && self.rng.chance(faults.loss) {
@@ -303,7 +314,7 @@ impl World {
                 true => self.plan.slow_span.scale(self.rng.unit()),
                 false => self.plan.delay.scale(0.2 + self.rng.exponential()),
             };
-            self.queue.push(self.now + delay, Event::Hear { to, from, message: message.clone() });
+            self.queue.push(self.now + delay, event());
         }
     }
 

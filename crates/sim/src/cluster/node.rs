@@ -41,6 +41,8 @@ pub(super) struct Desk {
     pub(super) fences_known: Time,
     pub(super) flights: BTreeMap<u64, Flight>,
     pub(super) calls: BTreeMap<u64, Purpose>,
+    /// Flights that another proxy was asked for, not a server.
+    pub(super) fetches: BTreeMap<u64, Key>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) attempts: BTreeMap<AttemptId, Whose>,
     pub(super) done: BTreeSet<u64>,
@@ -76,10 +78,18 @@ pub(super) struct Flight {
     pub(super) waiting: Vec<Waiting>,
 }
 
+/// Who reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reader {
+    Client(Request),
+    /// This life, for a flight of its own.
+    Peer(Life, u64),
+}
+
 /// A reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    pub(super) request: Request,
+    pub(super) reader: Reader,
     pub(super) asked: Time,
     /// Whether fences were known when it asked.
     pub(super) covered: bool,
@@ -220,7 +230,8 @@ impl Node {
     /// Nothing that this life does is under way.
     pub(super) fn idle(&self) -> bool {
         let desk = &self.desk;
-        desk.jobs.is_empty() && desk.calls.is_empty() && desk.holds.is_empty() && desk.kept.is_empty()
+        let quiet = desk.calls.is_empty() && desk.fetches.is_empty();
+        quiet && desk.jobs.is_empty() && desk.holds.is_empty() && desk.kept.is_empty()
     }
 }
 

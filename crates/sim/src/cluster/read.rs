@@ -3,7 +3,7 @@
 use super::World;
 use super::check::Answered;
 use super::event::{Brought, Event, Request};
-use super::node::{Flight, Node, Purpose, Waiting};
+use super::node::{Flight, Node, Purpose, Reader, Waiting};
 use super::servers::Wants;
 use super::truth::{Action, Key, Seen};
 use midas_core::cache::{Class, Facts, FlightId};
@@ -14,7 +14,11 @@ impl World {
     /// A client's call arrives.
     pub(super) fn request(&mut self, node: usize, request: Request) {
         match request.action {
-            Action::Read(key) => self.read(node, request, key),
+            Action::Read(key) => {
+                let covered = self.nodes[node].leased(self.local(node));
+                let waiting = Waiting { reader: Reader::Client(request), asked: self.now, covered };
+                self.read(node, waiting, key);
+            }
             Action::Set(_) | Action::Bump(_) | Action::Make(..) | Action::Remove(_) | Action::Rename(..) => {
                 self.mutate(node, request);
             }
@@ -22,10 +26,9 @@ impl World {
         self.pump(node);
     }
 
-    fn read(&mut self, node: usize, request: Request, key: Key) {
+    pub(super) fn read(&mut self, node: usize, waiting: Waiting, key: Key) {
         let local = self.local(node);
-        let covered = self.nodes[node].leased(local);
-        let waiting = Waiting { request, asked: self.now, covered };
+        let covered = waiting.covered;
         let Node { cache, desk, .. } = &mut self.nodes[node];
         let hit = if covered { cache.get(local, &key).map(|hit| *hit.value) } else { None };
         if let Some(seen) = hit {
@@ -36,17 +39,42 @@ impl World {
             flight.waiting.push(waiting);
             return;
         }
-        let Some(server) = self.server_for(node, &[key]) else {
-            let later = self.now + self.plan.delay * 4;
-            return self.queue.push(later, Event::Request { node, request });
+        let peer = match waiting.reader {
+            Reader::Client(_) if covered => self.lender(node),
+            Reader::Client(_) | Reader::Peer(..) => None,
         };
         let Node { cache, desk, .. } = &mut self.nodes[node];
         let fetch = cache.begin(local, key, Class(0));
         cache.sent(&fetch);
         let FlightId(flight) = fetch.flight();
         desk.flights.insert(flight, Flight { fetch, key, waiting: vec![waiting] });
-        let call = self.call(node, server, Wants::Read(vec![key]));
-        self.nodes[node].desk.calls.insert(call, Purpose::Read(flight));
+        match peer {
+            Some(peer) => self.fetch(node, peer, flight, key),
+            None => self.ask_server(node, flight, key),
+        }
+    }
+
+    pub(super) fn ask_server(&mut self, node: usize, flight: u64, key: Key) {
+        if let Some(server) = self.server_for(node, &[key]) {
+            let call = self.call(node, server, Wants::Read(vec![key]));
+            self.nodes[node].desk.calls.insert(call, Purpose::Read(flight));
+            return;
+        }
+        let later = self.now + self.plan.delay * 4;
+        for waiting in self.forget(node, flight) {
+            match waiting.reader {
+                Reader::Client(request) => self.queue.push(later, Event::Request { node, request }),
+                Reader::Peer(peer, flight) => self.lend(node, (peer, flight), None),
+            }
+        }
+    }
+
+    /// Ends a flight that brings nothing; who waited for it.
+    fn forget(&mut self, node: usize, flight: u64) -> Vec<Waiting> {
+        let Node { cache, desk, .. } = &mut self.nodes[node];
+        let Some(Flight { fetch, waiting, .. }) = desk.flights.remove(&flight) else { return Vec::new() };
+        cache.landed(fetch);
+        waiting
     }
 
     /// Where a call about these goes; none while two servers know something that the other does not.
@@ -101,10 +129,7 @@ impl World {
         match purpose {
             Purpose::Read(flight) => {
                 // Who waits asks again by itself.
-                let Node { cache, desk, .. } = &mut self.nodes[node];
-                if let Some(flight) = desk.flights.remove(&flight) {
-                    cache.landed(flight.fetch);
-                }
+                drop(self.forget(node, flight));
             }
             Purpose::Lookup(operation) => self.set_aside(node, operation),
             Purpose::Mutation(operation) => self.lost(node, operation),
@@ -113,7 +138,7 @@ impl World {
         self.pump(node);
     }
 
-    fn landed(&mut self, node: usize, flight: u64, seen: Seen) {
+    pub(super) fn landed(&mut self, node: usize, flight: u64, seen: Seen) {
         let local = self.local(node);
         let leased = self.nodes[node].leased(local);
         let Node { cache, desk, .. } = &mut self.nodes[node];
@@ -128,7 +153,11 @@ impl World {
     }
 
     fn answer_read(&mut self, node: usize, key: Key, seen: Seen, reader: Waiting, hit: bool) {
-        let Waiting { request, asked, covered } = reader;
+        let Waiting { reader, asked, covered } = reader;
+        let request = match reader {
+            Reader::Client(request) => request,
+            Reader::Peer(peer, flight) => return self.lend(node, (peer, flight), Some(seen)),
+        };
         let slack = if covered { Span::ZERO } else { self.plan.stale };
         self.checks.read(self.now, &self.truth, Answered { node, key, seen, asked, slack, hit });
         self.answer(request.client, request.operation);
