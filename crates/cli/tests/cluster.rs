@@ -5,8 +5,10 @@ mod support;
 
 use midas_lab::{Scratch, loopback, until};
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use support::midas;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
@@ -15,6 +17,14 @@ use support::serve::{Serve, Site};
 fn cluster(daemon: &Serve) -> Value {
     let output = midas(&format!("cluster --json --socket {}", daemon.socket().display()));
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+fn metrics(daemon: &Serve) -> String {
+    let mut stream = UnixStream::connect(daemon.socket()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: midas\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 fn present(daemon: &Serve) -> u64 {
@@ -55,6 +65,16 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
     let shown = midas(&format!("cluster --socket {}", a.socket().display()));
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("with 3 of 3 members") && shown.contains("witness"), "{shown}");
+    let metrics = metrics(&a);
+    for line in [
+        "midas_cluster_member_up{member=\"b\"} 1",
+        "midas_cluster_member_in_view{member=\"w\"} 1",
+        "midas_cluster_in_view 1",
+        "midas_cluster_refused_total{reason=\"key\"} 0",
+        "midas_cluster_shares_total{way=\"told\"} ",
+    ] {
+        assert!(metrics.contains(line), "no {line} in:\n{metrics}");
+    }
     drop(w);
     until("they go on without the witness", || present(&a) == 2 && present(&b) == 2);
     assert_eq!(cluster(&a)["members"][2]["up"], false);
