@@ -186,14 +186,8 @@ fn nfs(
     let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning)) {
         Some((now, area, question)) => {
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
-            let asks = Asks {
-                area: area.number,
-                procedure,
-                question: &question,
-                args: call.args,
-                place: meaning.place,
-                who: &who,
-            };
+            let (args, place) = (call.args, meaning.place);
+            let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
             match ask(now, memo, area, tally, &asks, waits, out) {
                 Asked::Answered(..) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
