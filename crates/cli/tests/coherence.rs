@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use midas_bench::Target;
-use midas_bench::coherence::{Coherence, run};
+use midas_bench::coherence::Coherence;
 use midas_core::cache::{Rule, Rules, broken};
-use midas_history::{Mode, Report, check};
+use midas_history::Report;
 use midas_lab::{Delay, Ganesha, PATIENCE, Part, Scratch, require};
 use midas_nfsd::{Config, Limits, Namespace, Nfsd};
 use midas_proxy::Proxy;
@@ -14,8 +16,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use support::coherent::{leased, reported, soak, through};
 
 const CALLS: u64 = 20_000;
 /// Far more than it takes.
@@ -24,14 +26,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Clients on these targets; what they saw.
 fn report(targets: Vec<Target>, history: PathBuf) -> Report {
     let config = Coherence { calls: CALLS, duration: LIMIT, ..Coherence::new(targets, history) };
-    reported(config)
+    whole(&config)
 }
 
-fn reported(config: Coherence) -> Report {
-    let done = run(&config, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
-    let report = check(&[config.history], Mode::Linearizable, &mut |_, _| {}).unwrap();
-    assert_eq!(report.calls, done.calls);
-    assert!(report.calls >= config.calls && report.concurrency > 1, "ended too early: {report:#?}");
+fn whole(config: &Coherence) -> Report {
+    let (_, report) = reported(config);
+    assert!(report.calls >= config.calls, "ended too early: {report:#?}");
     report
 }
 
@@ -92,36 +92,16 @@ fn heads_that_keep_attributes_are_caught() {
 }
 
 /// A proxy in lease mode over these servers, with a cache that keeps these rules.
-fn leased(servers: &[String], mount_port: Option<u16>, source: &str, rules: Rules) -> Proxy {
-    let mount_port = mount_port.map_or(String::new(), |port| format!("mount_port = {port}\n"));
-    let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
-    let text = format!(
-        "threads = 2\n[listen]\nnfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"\n\
-         [[pool]]\nname = \"heads\"\nservers = [{}]\n{mount_port}staleness = \"0s\"\n\
-         [[export]]\npath = \"/scratch\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [\"127.0.0.0/8\"]\n\
-         access = \"rw\"\nsquash = \"none\"\ninsecure = true\nmode = \"lease\"\nwriters = \"midas-only\"\n",
-        servers.join(", ")
-    );
-    let config = midas_proxy::config::Config::parse(&text).unwrap();
-    let proxy = Proxy::start_broken(&config, rules).unwrap();
+fn proxy(servers: Vec<SocketAddr>, mount_port: Option<u16>, source: &str, rules: Rules) -> Proxy {
+    let proxy = Proxy::start_broken(&leased(servers, mount_port, source, ""), rules).unwrap();
     assert!(proxy.ready(PATIENCE));
     proxy
-}
-
-/// The proxy's own address, for as many clients as there are to be.
-fn through(proxy: &Proxy) -> Target {
-    Target::parse(&format!("{}/scratch?mount={}", proxy.nfs()[0], proxy.mount()[0].port())).unwrap()
 }
 
 /// Objects that are read often enough between two changes to be worth keeping.
 fn mostly_reading(proxy: &Proxy, scratch: &Scratch) -> Coherence {
     let config = Coherence::new(vec![through(proxy)], scratch.path().join("calls"));
     Coherence { calls: CALLS, duration: LIMIT, changes: 0.05, ..config }
-}
-
-/// As many as `make soak` wants, or few.
-fn calls() -> u64 {
-    std::env::var("MIDAS_SOAK_CALLS").map_or(CALLS, |calls| calls.parse().expect("a number of calls"))
 }
 
 #[test]
@@ -131,13 +111,11 @@ fn a_leased_cache_over_ganesha_heads_is_linearizable() {
     }
     let (ganesha, scratch) = (Ganesha::start_coherent(3), Scratch::new());
     let heads = ganesha.heads();
-    let servers: Vec<String> = heads.iter().map(|head| format!("{}:{}", head.address, head.nfs_port)).collect();
-    let proxy = leased(&servers, Some(heads[0].mount_port), &heads[0].path, Rules::ALL);
-    let report = reported(Coherence {
-        calls: calls(),
-        duration: LIMIT.max(Duration::from_millis(calls())),
-        ..mostly_reading(&proxy, &scratch)
-    });
+    let servers = heads.iter().map(|head| SocketAddr::from((head.address, head.nfs_port))).collect();
+    let proxy = proxy(servers, Some(heads[0].mount_port), &heads[0].path, Rules::ALL);
+    let calls = soak().unwrap_or(CALLS);
+    let duration = LIMIT.max(Duration::from_millis(calls));
+    let report = whole(&Coherence { calls, duration, ..mostly_reading(&proxy, &scratch) });
     let forwarded: u32 = proxy.dispatched().iter().sum();
     println!("{} calls, {forwarded} forwarded: {report:#?}", report.calls);
     assert_eq!(report.violations, 0, "{:#?}", report.shown);
@@ -165,9 +143,9 @@ fn violations(rules: Rules, seed: u64) -> u64 {
     let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
     let late = |server: &SocketAddr| Delay::before(*server, Duration::from_millis(3)).unwrap();
     let wires: Vec<Delay> = nfsd.addresses().iter().map(late).collect();
-    let servers: Vec<String> = wires.iter().map(|wire| wire.address.to_string()).collect();
-    let (proxy, scratch) = (leased(&servers, None, "/", rules), Scratch::new());
-    let report = reported(Coherence { seed, ..mostly_reading(&proxy, &scratch) });
+    let servers = wires.iter().map(|wire| wire.address).collect();
+    let (proxy, scratch) = (proxy(servers, None, "/", rules), Scratch::new());
+    let report = whole(&Coherence { seed, ..mostly_reading(&proxy, &scratch) });
     println!("{rules:?}, seed {seed}: {} violations in {} calls", report.violations, report.calls);
     report.violations
 }

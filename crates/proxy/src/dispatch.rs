@@ -1,6 +1,6 @@
 //! What becomes of a client's record: refused, answered here, or forwarded. The protocol's rules stand here, sockets do not.
 
-use crate::cached::{Area, Asked, Kind, Question, Who};
+use crate::cached::{Area, Asked, Asks, Kind, Memo, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
@@ -15,7 +15,6 @@ use crate::translate::{Meaning, handles};
 use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::cache::Mode;
-use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
@@ -70,18 +69,32 @@ pub(crate) struct Forward {
     pub(crate) cost: usize,
 }
 
-/// Looks at a record; answers that are ready are appended to `out`. `rules` are those of the last call of the same batch.
+/// What the calls of a batch share.
+pub(crate) struct Batch<'m> {
+    /// Those of the last call.
+    rules: Option<Rules>,
+    /// The event loop's.
+    memo: &'m mut Memo,
+}
+
+impl<'m> Batch<'m> {
+    pub(crate) const fn new(memo: &'m mut Memo) -> Self {
+        Self { rules: None, memo }
+    }
+}
+
+/// Looks at a record; answers that are ready are appended to `out`.
 pub(crate) fn take(
     now: Moment,
     shared: &Shared,
     origin: &Origin,
-    rules: &mut Option<Rules>,
+    batch: &mut Batch<'_>,
     record: &[u8],
     out: &mut Vec<u8>,
 ) -> Taken {
     let begin = out.len();
     let (xid, why) = match rpc::Call::decode(record) {
-        Ok(call) => match self::call(now, shared, origin, rules, record, &call, out) {
+        Ok(call) => match self::call(now, shared, origin, batch, record, &call, out) {
             Ok(taken) => return taken,
             Err(why) => (call.xid, why),
         },
@@ -98,14 +111,14 @@ fn call(
     now: Moment,
     shared: &Shared,
     origin: &Origin,
-    rules: &mut Option<Rules>,
+    batch: &mut Batch<'_>,
     record: &[u8],
     call: &rpc::Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Taken, Refusal> {
     let credential = Credential::decode(&call.credential)?;
     if call.program == nfs3::PROGRAM {
-        return nfs(now, shared, origin, rules, record, (call, &credential), out);
+        return nfs(now, shared, origin, batch, record, (call, &credential), out);
     }
     let begin = record::begin(out);
     match call.program {
@@ -127,7 +140,7 @@ fn nfs(
     now: Moment,
     shared: &Shared,
     origin: &Origin,
-    rules: &mut Option<Rules>,
+    batch: &mut Batch<'_>,
     record: &[u8],
     (call, credential): (&rpc::Call<'_>, &Credential<'_>),
     out: &mut Vec<u8>,
@@ -152,6 +165,7 @@ fn nfs(
             return Ok(Taken::Done);
         }
     };
+    let Batch { rules, memo } = batch;
     let rules = match rules {
         Some(same) if same.owner == owner => same,
         _ => rules.insert(Rules::of(shared, owner, origin.client)),
@@ -172,8 +186,16 @@ fn nfs(
     let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning)) {
         Some((now, area, question)) => {
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
-            match ask(now, area, tally, (&question, call.args), (meaning.place, &who), waits, out) {
-                Asked::Answered(_) => return Ok(Taken::Done),
+            let asks = Asks {
+                area: area.number,
+                procedure,
+                question: &question,
+                args: call.args,
+                place: meaning.place,
+                who: &who,
+            };
+            match ask(now, memo, area, tally, &asks, waits, out) {
+                Asked::Answered(..) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
                 Asked::Pass => None,
@@ -194,6 +216,7 @@ fn nfs(
 /// Looks at a read of another proxy's client, which has checked what the client may do. None if nothing of it may be told from a cache here.
 pub(crate) fn lend(
     now: Time,
+    memo: &mut Memo,
     shared: &Shared,
     asker: Asker,
     export: u32,
@@ -216,8 +239,10 @@ pub(crate) fn lend(
     let cost = COPIES * record.len() + answer_size(&arguments);
     let waits = Waits { asker, xid: call.xid, procedure, known: None, cost };
     let tally = &shared.tallies[asker.event_loop as usize];
-    match ask(now, area, tally, (&question, call.args), (meaning.place, &who), waits, out) {
-        Asked::Answered(_) => Some(Taken::Done),
+    let (args, place) = (call.args, meaning.place);
+    let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
+    match ask(now, memo, area, tally, &asks, waits, out) {
+        Asked::Answered(..) => Some(Taken::Done),
         Asked::Joined => Some(Taken::Shared(cost)),
         Asked::Fetch(fetching) => {
             let forward = Forward { xid: call.xid, procedure, meaning, known: None, realm, owner, cost };
@@ -230,25 +255,31 @@ pub(crate) fn lend(
 /// Asks the cache of a part of an export for a read, and counts what becomes of it.
 fn ask(
     now: Time,
+    memo: &mut Memo,
     area: &Area,
     tally: &Tally,
-    question: (&Question<'_>, &[u8]),
-    place: (Key, &Who),
+    asks: &Asks<'_>,
     waits: Waits,
     out: &mut Vec<u8>,
 ) -> Asked {
-    let procedure = waits.procedure;
-    let asked = area.cached.ask(now, question, place, waits, out);
+    let begin = out.len();
+    let asked = match memo.give(now, &area.cached, asks, waits.xid, out) {
+        Some(kind) => Asked::Answered(kind, None),
+        None => area.cached.ask(now, (asks.question, asks.args), (asks.place, asks.who), waits, out),
+    };
+    if let Asked::Answered(kind, Some(basis)) = asked {
+        memo.keep(now, asks, (kind, basis), &out[begin..]);
+    }
     let (fate, answer) = match &asked {
-        Asked::Answered(Kind::Absent) => (Fate::Absent, Some(Nfsstat3::NOENT)),
-        Asked::Answered(_) => (Fate::Answered, Some(Nfsstat3::OK)),
+        Asked::Answered(Kind::Absent, _) => (Fate::Absent, Some(Nfsstat3::NOENT)),
+        Asked::Answered(..) => (Fate::Answered, Some(Nfsstat3::OK)),
         Asked::Joined => (Fate::Joined, None),
         Asked::Fetch(_) => (Fate::Fetched, None),
         Asked::Pass => return asked,
     };
-    tally.read(area.number, procedure, fate);
+    tally.read(area.number, asks.procedure, fate);
     if answer.is_some() {
-        tally.answered(procedure, answer);
+        tally.answered(asks.procedure, answer);
     }
     asked
 }

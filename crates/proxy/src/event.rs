@@ -2,9 +2,10 @@
 //! One read and one write for a batch of calls.
 
 use crate::accord::Place;
+use crate::cached::Memo;
 use crate::clerk::{About, Desk, Job, Unknown};
 use crate::counters::{Bytes, Tally};
-use crate::dispatch::{self, Moment, Origin, Taken};
+use crate::dispatch::{self, Batch, Moment, Origin, Taken};
 use crate::fetching::Loans;
 use crate::link::Link;
 use crate::log;
@@ -115,6 +116,8 @@ pub(crate) struct Loop {
     spare: Vec<Asker>,
     paused: Vec<Asker>,
     pub(crate) touched: Vec<usize>,
+    /// Answers that may be given again.
+    pub(crate) memo: Memo,
     /// When the batch began: read once for all of its calls.
     now: Instant,
     /// The same, as the core names it.
@@ -192,6 +195,7 @@ impl Loop {
             spare: Vec::new(),
             paused: Vec::new(),
             touched: Vec::new(),
+            memo: Memo::default(),
             now: Instant::now(),
             time: Time::ZERO,
             tick_at: Instant::now(),
@@ -378,19 +382,21 @@ impl Loop {
     }
 
     fn receive(&mut self, slot: usize) -> Result<Flow, Ended> {
-        let Self { shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, .. } = self;
+        let Self {
+            shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, memo, ..
+        } = self;
         let (now, time) = (self.now, self.time);
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
-        let (mut rules, mut displaced) = (None, Vec::new());
+        let (mut batch, mut displaced) = (Batch::new(memo), Vec::new());
         let before = held.len();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
             tally.moved(Bytes::FromClients, record::MARK + record.len());
             let before = out.len();
-            match dispatch::take(Moment { instant: now, time }, shared, origin, &mut rules, record, out) {
+            match dispatch::take(Moment { instant: now, time }, shared, origin, &mut batch, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
                 Taken::Shared(cost) => {
@@ -454,7 +460,7 @@ impl Loop {
     fn take_sorted(&mut self, call: Unsorted, stale: bool) {
         self.purse.earn(call.record.len());
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, .. } = self;
+        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, memo, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         *owed = owed.saturating_sub(call.record.len());
         let mut displaced = None;
@@ -465,7 +471,7 @@ impl Loop {
                 Moment { instant: self.now, time: self.time },
                 shared,
                 origin,
-                &mut None,
+                &mut Batch::new(memo),
                 &call.record,
                 out,
             ),

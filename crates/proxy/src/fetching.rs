@@ -139,7 +139,7 @@ impl Loop {
         let (event_loop, slot) = (self.number as u32, entry.key() as u32 | PEER);
         let asker = Asker { event_loop, slot, generation: self.loans.generation };
         let mut out = Vec::new();
-        match dispatch::lend(now, &self.shared, asker, export, record, &mut out) {
+        match dispatch::lend(now, &mut self.memo, &self.shared, asker, export, record, &mut out) {
             None => accord.lend(to, id, None),
             Some(Taken::Forward(forward, _, claim)) => {
                 entry.insert(Lent { asker, to, id, since: now });

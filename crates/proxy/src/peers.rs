@@ -175,16 +175,19 @@ fn settings(config: &Config, cluster: &config::Cluster) -> io::Result<Settings> 
     })
 }
 
-/// Of what must be equal at all members: servers, exports, and the term of leases.
+/// Of what must be equal at all members: servers, exports, who the members are, and the term of leases. Not where they are: a member is known
+/// by its name and the key, and paths to it may differ.
 fn digest(config: &Config) -> [u8; 32] {
     let shared = |entry: &config::Entry| match entry.place.table {
         Table::Pool | Table::Export | Table::Subtree => true,
-        Table::Cluster => matches!(entry.key, "name" | "members" | "lease"),
+        Table::Cluster => matches!(entry.key, "name" | "lease"),
         Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
     };
     let lines = config.entries().into_iter().filter(shared);
     let lines = lines.map(|entry| format!("{} {} {}\n", entry.place, entry.key, entry.value));
-    midas_cluster::digest(&lines.collect::<String>())
+    let members = config.cluster().into_iter().flat_map(|cluster| &cluster.members);
+    let members = members.map(|member| format!("{} {}\n", member.name, member.witness));
+    midas_cluster::digest(&lines.chain(members).collect::<String>())
 }
 
 impl Shared {

@@ -4,12 +4,13 @@
 //! written is said once, and nothing ends for it.
 
 use crate::log;
+use midas_cluster::replace;
 use midas_core::control::warmup::Targets;
 use midas_core::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The file, and what it should hold.
@@ -109,17 +110,6 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Kept>, String> {
         Some((export, kept)) => Err(format!("no targets can be {kept:?} ({export})")),
         None => Ok(exports),
     }
-}
-
-/// The whole file or the old one, also after a loss of power.
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut aside = file.to_owned().into_os_string();
-    aside.push(".new");
-    let mut new = File::create(&aside)?;
-    new.write_all(bytes)?;
-    new.sync_all()?;
-    fs::rename(&aside, file)?;
-    file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 const VERSION: u32 = 1;

@@ -10,8 +10,9 @@ use crate::job::FILE_MODE;
 use crate::tree::Handle;
 use midas_core::rng::{Rng, mix};
 use midas_history::{Attributes, Kind, Name, Place, Record, SILENT, Scribe, status};
-use midas_net::{Caller, Client};
+use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, Nfstime3, Reply, Sattr3, SetTime, StableHow, access};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) struct Actor<'a> {
     client: Option<Client>,
     scribe: Scribe<'a>,
     rng: Rng,
+    /// 1 while the call is the next user's.
+    stranger: u32,
     /// What contested names last led to, directory by directory.
     files: Vec<Handle>,
     /// What every client's symbolic link last was.
@@ -54,6 +57,7 @@ impl<'a> Actor<'a> {
             client: None,
             scribe,
             rng: Rng::for_purpose(config.seed, u64::from_be_bytes(*b"coherent") ^ u64::from(number)),
+            stranger: 0,
             files: vec![Handle::NONE; (config.directories * config.names) as usize],
             links: vec![Handle::NONE; config.clients as usize],
             own: Own::default(),
@@ -77,7 +81,7 @@ impl<'a> Actor<'a> {
 
     fn connect(&mut self) -> bool {
         if self.client.is_none() {
-            let caller = self.caller(0);
+            let caller = self.caller();
             self.client = Client::connect(self.address, &caller, self.world.config.timeout).ok();
         }
         if self.client.is_none() {
@@ -86,9 +90,9 @@ impl<'a> Actor<'a> {
         self.client.is_some()
     }
 
-    fn caller(&self, plus: u32) -> Caller {
+    fn caller(&self) -> Caller {
         let config = self.world.config;
-        Caller { uid: config.uid + plus, gid: config.gid + plus, gids: Vec::new() }
+        Caller { uid: config.uid + self.stranger, gid: config.gid + self.stranger, gids: Vec::new() }
     }
 
     fn act(&mut self, plan: Plan) {
@@ -157,10 +161,9 @@ impl<'a> Actor<'a> {
     fn access(&mut self) {
         let handle = self.world.files[self.file()];
         let record = Record { object: identity(handle.bytes()), ..Record::new(Kind::Access) };
-        let (stranger, owner) = (self.caller(1), self.caller(0));
-        self.client.iter_mut().for_each(|client| client.become_caller(&stranger));
+        self.stranger = 1;
         self.call(record, &Call::Access { object: handle.borrow(), access: access::ALL });
-        self.client.iter_mut().for_each(|client| client.become_caller(&owner));
+        self.stranger = 0;
     }
 
     fn readlink(&mut self, handle: Handle) {
@@ -404,7 +407,9 @@ impl<'a> Actor<'a> {
 
     /// Makes a call and writes it down: its status, and the handle that it gave.
     fn call(&mut self, mut record: Record, call: &Call<'_>) -> (u32, Handle) {
+        let caller = self.caller();
         let Some(client) = &mut self.client else { return (SILENT, Handle::NONE) };
+        client.become_marked(&caller, self.world.stamps.fetch_add(1, Ordering::Relaxed), self.world.machine.as_bytes());
         (record.client, record.target) = (self.number, self.target);
         record.start = self.world.clock.now();
         let found = match client.nfs(call) {
@@ -412,10 +417,11 @@ impl<'a> Actor<'a> {
                 record.end = self.world.clock.now();
                 take(&mut record, &reply, &self.world.directories)
             }
-            Err(_) => {
+            Err(error) => {
                 record.end = self.world.clock.now();
                 self.client = None;
                 self.world.silent.fetch_add(1, Ordering::Relaxed);
+                self.world.failed.fetch_add(u64::from(!ended(&error)), Ordering::Relaxed);
                 Handle::NONE
             }
         };
@@ -424,6 +430,11 @@ impl<'a> Actor<'a> {
         self.scribe.add(&record);
         (record.status, found)
     }
+}
+
+/// Whether a connection ended: its client must make another one.
+fn ended(error: &ClientError) -> bool {
+    matches!(error, ClientError::Io(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
 }
 
 /// What a reply shows; the handle that it gave.

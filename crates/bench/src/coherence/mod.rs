@@ -63,6 +63,8 @@ pub struct Done {
     pub calls: u64,
     /// Calls that nobody answered.
     pub silent: u64,
+    /// Those of them whose connection did not end: it was too late, or no answer.
+    pub failed: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -121,6 +123,10 @@ pub(crate) struct World<'a> {
     /// Calls that are left.
     left: AtomicU64,
     silent: AtomicU64,
+    failed: AtomicU64,
+    /// What every call is marked with: the run, and a number of its own.
+    machine: String,
+    stamps: &'a AtomicU32,
     until: u64,
     stop: &'a AtomicBool,
 }
@@ -142,24 +148,24 @@ pub fn run(config: &Coherence, stop: &AtomicBool, watch: &mut dyn FnMut(&str, us
     let mut names = Config::new(first.clone(), Load::Op(Action::Getattr), Pace::Closed { depth: 1 });
     names.shape = Shape { directories: config.directories, files: config.files };
     let site = Site::open(first, &shared, &names, stop, watch)?;
-    let result = calls(config, &site, stop, &writer, watch);
+    let result = calls(config, (&site, &shared), stop, &writer, watch);
     let removed = match config.keep {
         true => Ok(()),
         false => site.remove(watch).map_err(|what| RunError::target(&first.name, format!("clean-up: {what}"))),
     };
-    let (silent, took) = result?;
+    let (silent, failed, took) = result?;
     removed?;
     let calls = writer.close().map_err(|error| RunError::File(config.history.clone(), error))?;
-    Ok(Done { calls, silent, took })
+    Ok(Done { calls, silent, failed, took })
 }
 
 fn calls(
     config: &Coherence,
-    site: &Site<'_>,
+    (site, run): (&Site<'_>, &Run),
     stop: &AtomicBool,
     writer: &Writer,
     watch: &mut dyn FnMut(&str, usize, usize),
-) -> Result<(u64, Duration), RunError> {
+) -> Result<(u64, u64, Duration), RunError> {
     let clock = Clock::new();
     let start = clock.now();
     let world = World {
@@ -170,6 +176,9 @@ fn calls(
         versions: AtomicU64::new(1),
         left: AtomicU64::new(config.calls),
         silent: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        machine: run.directory(),
+        stamps: &run.stamps,
         until: start.saturating_add(span(config.duration)),
         stop,
     };
@@ -188,7 +197,10 @@ fn calls(
     });
     match stop.load(Ordering::Relaxed) {
         true => Err(RunError::Interrupted),
-        false => Ok((world.silent.into_inner(), Duration::from_nanos(clock.now() - start))),
+        false => {
+            let took = Duration::from_nanos(clock.now() - start);
+            Ok((world.silent.into_inner(), world.failed.into_inner(), took))
+        }
     }
 }
 

@@ -16,7 +16,12 @@ impl Load {
     /// Starts it; it ends by itself.
     pub(crate) fn start(proxy: &Serve, options: &str) -> Self {
         let Endpoint { address, nfs_port, mount_port, path } = proxy.endpoint();
-        let typed = format!("bench {address}:{nfs_port}{path}?mount={mount_port} {options} --json");
+        Self::at(&format!("{address}:{nfs_port}{path}?mount={mount_port}"), options)
+    }
+
+    /// The same at any target.
+    pub(crate) fn at(target: &str, options: &str) -> Self {
+        let typed = format!("bench {target} {options} --json");
         let (sender, report) = channel();
         // If it fails its words are in the panic, and nothing is sent.
         thread::spawn(move || sender.send(super::text(&typed)));
@@ -36,13 +41,22 @@ impl Load {
 
     /// Waits for its end: the counts, in which no client may have seen an error.
     pub(crate) fn end(self) -> Value {
+        self.end_without(&["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"])
+    }
+
+    /// The same where the proxy itself was restarted: its clients had to connect anew.
+    pub(crate) fn end_of_restarted(self) -> Value {
+        self.end_without(&["errors_unexpected", "timeouts", "unmatched", "dropped"])
+    }
+
+    fn end_without(self, bad: &[&str]) -> Value {
         let report: Value = serde_json::from_str(&self.report.recv().unwrap()).unwrap();
         let arm = &report["cells"][0]["arms"][0];
         let counts = &arm["counts"];
         println!("{counts}");
         assert!(counts["answered"].as_u64().unwrap() > 1000, "{counts}");
-        for bad in ["errors_unexpected", "timeouts", "connections_lost", "unmatched", "dropped"] {
-            assert_eq!(counts[bad], 0, "{bad}: {counts} {}", arm["errors"]);
+        for bad in bad {
+            assert_eq!(counts[*bad], 0, "{bad}: {counts} {}", arm["errors"]);
         }
         counts.clone()
     }

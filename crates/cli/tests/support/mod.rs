@@ -1,10 +1,13 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod coherent;
 pub(crate) mod counted;
 pub(crate) mod lines;
 pub(crate) mod load;
+pub(crate) mod members;
 pub(crate) mod nfsd;
+pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod switch;
 pub(crate) mod writer;

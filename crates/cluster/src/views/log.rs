@@ -3,12 +3,13 @@
 //! One small file, replaced as a whole and synced before any message that follows from it leaves. A file that is damaged, or that belongs to
 //! another cluster or another set of members, is an error: a voter that begins anew could vote twice.
 
+use crate::replace::replace;
 use crate::view::View;
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// The log as it is kept. Entries follow each other without a gap, the first one right behind `base`.
@@ -229,16 +230,6 @@ fn parse(bytes: &[u8], owner: &Owner) -> io::Result<Log> {
         }
         (version, _) => Err(wrong(format!("its version is {version}, not {VERSION}"))),
     }
-}
-
-/// The whole file or the old one, also after a loss of power.
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = file.with_extension("new");
-    let mut new = File::create(&aside)?;
-    new.write_all(bytes)?;
-    new.sync_all()?;
-    fs::rename(&aside, file)?;
-    file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 const VERSION: u32 = 1;

@@ -65,6 +65,11 @@ impl Guard {
         self.seen.alarmed.is_none() && self.pace.hit(every)
     }
 
+    /// Hits that nobody asked about.
+    pub(super) fn repeated(&mut self, hits: u32) {
+        self.pace.repeated(hits);
+    }
+
     /// What the check of a hit on `key` showed.
     pub fn verdict(&mut self, now: Time, key: u64, verdict: Verdict) -> Next {
         if self.seen.alarmed.is_some() {

@@ -38,6 +38,7 @@ pub use rules::broken;
 pub use rules::{Rule, Rules};
 pub use sample::{Course, Lessons, Staleness, Verdict};
 pub use stats::Stats;
+pub use store::Departures;
 pub use ttl::{Estimator, TtlStep};
 
 use crate::time::{Span, Time};
@@ -203,10 +204,10 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
 
     /// The same for what only helps to answer. It is not what was asked for: it is never checked, and says nothing of whether what is
     /// asked for fits.
-    pub fn glance(&mut self, now: Time, key: &K) -> Option<&V> {
+    pub fn glance(&mut self, now: Time, key: &K) -> Option<Hit<'_, V>> {
         let mode = self.params.mode;
         let slot = self.store.read(Fixed::of(key), key).filter(|_| mode.answers())?;
-        served(now, mode, self.rules, &self.sampler, slot).map(|hit| hit.value)
+        served(now, mode, self.rules, &self.sampler, slot)
     }
 
     /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
@@ -238,6 +239,19 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     /// Whether the last hit is to be checked against the server; said once. Its outcome goes to [`Self::verdict`].
     pub fn sampled(&mut self) -> bool {
         core::mem::take(&mut self.sampled)
+    }
+
+    /// So many hits were answered by what was said here before: they count among those of which some are checked.
+    pub fn repeated(&mut self, hits: u32) {
+        match self.params.mode {
+            Mode::Lease | Mode::Immutable => self.guard.repeated(hits),
+            Mode::Strict | Mode::Ttl => {}
+        }
+    }
+
+    /// What went of what was kept: a hit may be given again, inside its horizon, for as long as this stands.
+    pub fn departures(&self) -> &Arc<Departures> {
+        self.store.departures()
     }
 
     /// What the check of an answer showed. A wrong one is dropped.

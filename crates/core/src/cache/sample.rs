@@ -305,6 +305,11 @@ impl Pace {
         true
     }
 
+    /// Hits that could not be checked: the next one is checked if one of them would have been.
+    pub(super) fn repeated(&mut self, hits: u32) {
+        self.skip = self.skip.saturating_sub(hits);
+    }
+
     /// Hits until now, or since the last tick if there are any.
     fn hits(&self) -> u64 {
         self.hits.saturating_sub(u64::from(self.skip))

@@ -10,8 +10,10 @@ use super::horizon::Horizon;
 use super::{Class, Entry};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::Hash;
+use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::{HashMap, HashTable};
 
 /// Invariants: every slot below `slots.len()` is in exactly one of `small`, `main`, `free`; those of the queues, and only
@@ -29,6 +31,23 @@ pub(super) struct Store<K, V> {
     bytes: usize,
     bytes_max: usize,
     limit: usize,
+    departures: Arc<Departures>,
+}
+
+/// Counts the values that went, for whatever reason: while the number stands, all that was there is there. May be read by anyone at any
+/// time; what goes is counted before the mutation that drops it leaves for a server.
+#[derive(Debug, Default)]
+pub struct Departures(AtomicU64);
+
+impl Departures {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn note(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// One remembered key. A value, if there is one, was true at `history.seen`: a look either brings a value or takes the old
@@ -81,6 +100,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
             bytes: 0,
             bytes_max,
             limit: entries_max,
+            departures: Arc::default(),
         }
     }
 
@@ -161,6 +181,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.small.clear();
         self.main.clear();
         self.bytes = 0;
+        self.departures.note();
     }
 
     /// Another bound on the keys. What is beyond it goes a few at a time, so that no call pays for all.
@@ -188,6 +209,10 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.small.len() + self.main.len()
     }
 
+    pub(super) fn departures(&self) -> &Arc<Departures> {
+        &self.departures
+    }
+
     /// The sum of the kept values' costs.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -208,6 +233,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         let dropped = slot.value.take().is_some();
         if dropped {
             self.bytes -= slot.cost;
+            self.departures.note();
         }
         dropped && slot.served
     }

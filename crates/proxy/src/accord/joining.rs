@@ -1,12 +1,13 @@
 //! A member on its way into its cluster: the protocol needs the cluster's thread, that needs the daemon, and the daemon's caches need the protocol.
 
+use super::journal::{self, Journal};
 use super::{Accord, Running, Slot, Upper};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::event::{Mailbox, Shared};
 use crate::peers::Peers;
 use midas_core::cache::CleanStart;
-use midas_core::peer::lease::Terms;
+use midas_core::peer::lease::{Past, Terms};
 use midas_core::time::Span;
 use std::io;
 use std::sync::Arc;
@@ -46,7 +47,9 @@ impl Joining {
         let terms = Terms { size: members, lease: cluster.lease, hold, stale, drift: DRIFT, remember: REMEMBER };
         let life = peers.life();
         let serving: Vec<bool> = cluster.members.iter().map(|member| !member.witness).collect();
-        let accord = Arc::new(Accord::new(clock, life, &serving, terms, start == CleanStart::Yes));
+        let (journal, intents) = Journal::open(journal::place(&config.state().file), REMEMBER);
+        let past = Past { tidy: start == CleanStart::Yes, intents };
+        let accord = Arc::new(Accord::new(clock, (life, &serving), terms, past, journal));
         let running =
             Running { accord: Arc::clone(&accord), shared: None, clock, members, me: life.member.0, shares: true };
         Ok(Self { peers, slot, running, accord })

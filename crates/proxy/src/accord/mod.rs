@@ -7,6 +7,7 @@
 mod above;
 mod fetch;
 mod joining;
+mod journal;
 mod leases;
 mod loads;
 mod wire;
@@ -14,6 +15,7 @@ mod wire;
 use above::{Running, Slot, Upper};
 pub(crate) use fetch::{Fetches, RECORD_MOST, patience};
 pub(crate) use joining::Joining;
+use journal::Journal;
 pub(crate) use leases::Leases;
 pub(crate) use wire::ANSWER_MOST;
 
@@ -24,10 +26,11 @@ use fetch::Said;
 use midas_core::cache::Mark;
 use midas_core::key::Key;
 use midas_core::peer::lease::{
-    AttemptId, Effect, Intent, Life, Member, MemberId, Operation, Outcome, Past, Purpose, Refusal, Rules, Terms, View,
+    AttemptId, Effect, Intent, Life, Member, MemberId, Message, Operation, Outcome, Past, Purpose, Refusal, Rules,
+    State, Terms, Told, View,
 };
 use midas_core::time::{Span, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -57,6 +60,8 @@ pub(crate) struct Accord {
     pub(crate) fetches: Fetches,
     clock: Clock,
     inner: Mutex<Inner>,
+    /// The cluster's thread's alone.
+    journal: Mutex<Journal>,
     around: OnceLock<Around>,
 }
 
@@ -76,6 +81,10 @@ struct Inner {
     waiting: HashMap<AttemptId, Waiting>,
     /// What is to be said, by member.
     outbox: Vec<Vec<u8>>,
+    /// What is to be written before that: intents of what must not be executed twice, and how they ended.
+    unwritten: Vec<u8>,
+    /// Those whose end was not written.
+    open: HashSet<AttemptId>,
     counts: Counts,
 }
 
@@ -134,13 +143,14 @@ pub struct Standing {
 
 impl Accord {
     /// For this life of a member of a cluster of these, each of which serves clients or not.
-    pub(crate) fn new(clock: Clock, life: Life, serving: &[bool], terms: Terms, tidy: bool) -> Self {
-        let past = Past { tidy, intents: Vec::new() };
+    fn new(clock: Clock, (life, serving): (Life, &[bool]), terms: Terms, past: Past<Label>, journal: Journal) -> Self {
         let inner = Inner {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
             waiting: HashMap::new(),
             outbox: vec![Vec::new(); terms.size],
+            unwritten: Vec::new(),
+            open: HashSet::new(),
             counts: Counts::default(),
         };
         Self {
@@ -148,6 +158,7 @@ impl Accord {
             fetches: Fetches::new(life, serving, terms.lease),
             clock,
             inner: Mutex::new(inner),
+            journal: Mutex::new(journal),
             around: OnceLock::new(),
         }
     }
@@ -175,7 +186,14 @@ impl Accord {
         self.step(|now, inner| {
             for message in wire::messages(frame) {
                 match message {
-                    Ok(message) => inner.member.hear(now, from, message),
+                    Ok(message) => {
+                        if let Message::Over { id, state } = &message
+                            && id.owner == from
+                        {
+                            inner.closes(*id, state);
+                        }
+                        inner.member.hear(now, from, message);
+                    }
                     Err(_) => {
                         inner.counts.malformed += 1;
                         return;
@@ -244,15 +262,22 @@ impl Accord {
         })
     }
 
-    /// What is to be said now, by member, in frames of at most so many bytes.
+    /// What is to be said now, by member, in frames of at most so many bytes. What it follows from is written when this returns.
     pub(crate) fn outgoing(&self, most: usize) -> Vec<(MemberId, Vec<Vec<u8>>)> {
+        let mut journal = lock(&self.journal);
         let mut inner = lock(&self.inner);
+        let (unwritten, full) = (std::mem::take(&mut inner.unwritten), journal.full());
+        let anew = full.then(|| inner.intents());
         let all = inner.outbox.iter_mut().enumerate().filter(|(_, said)| !said.is_empty());
         let cut =
             |(member, said): (usize, &mut Vec<u8>)| (MemberId(member as u8), wire::frames(std::mem::take(said), most));
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
         drop(inner);
+        match anew {
+            Some(all) => journal.begin_anew(&all),
+            None => journal.append(&unwritten),
+        }
         let fetched = self.fetches.outgoing().into_iter();
         let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
         frames.into_iter().chain(fetched).collect()
@@ -269,7 +294,11 @@ impl Accord {
         let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None };
         self.step(|now, inner| {
             inner.counts.announced += 1;
+            let kept = operation.is_some().then(|| intent.clone());
             let announced = inner.member.announce(now, intent, Purpose::Call);
+            if let (Ok(id), Some(intent)) = (&announced, kept) {
+                inner.opens(*id, intent);
+            }
             match announced {
                 Ok(id) => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
                 Err(_) => inner.counts.refused += 1,
@@ -303,6 +332,7 @@ impl Accord {
         self.step(|now, inner| {
             for id in ids {
                 inner.waiting.remove(&id);
+                inner.ends(id, outcome);
                 taint = taint.max(inner.member.ended(now, id, outcome.clone()));
             }
         });
@@ -390,6 +420,9 @@ impl Accord {
                     inner.counts.flushed += 1;
                 }
                 Effect::Mark(id, intent) => {
+                    if intent.operation.is_some() {
+                        inner.opens(id, intent.clone());
+                    }
                     let mark = |label: &Label| Some((*label, shared.cached(*label)?.mark(now, label.place, label.key)));
                     inner.marks.insert(id, intent.keys.iter().filter_map(mark).collect());
                     inner.counts.marked += 1;
@@ -422,6 +455,41 @@ impl Accord {
                 }
             }
         }
+    }
+}
+
+impl Inner {
+    /// What must not be executed twice may be, from now on.
+    fn opens(&mut self, id: AttemptId, intent: Intent<Label>) {
+        journal::tell(&mut self.unwritten, Told { id, intent, state: State::Pending });
+        self.open.insert(id);
+    }
+
+    fn closes(&mut self, id: AttemptId, state: &State) {
+        if self.open.remove(&id) {
+            wire::encode(&mut self.unwritten, &Message::Over { id, state: state.clone() });
+        }
+    }
+
+    /// One's own ended. What is lost may still run.
+    fn ends(&mut self, id: AttemptId, outcome: &Outcome) {
+        match outcome {
+            Outcome::Replied(answer) => self.closes(id, &State::Ended(answer.clone())),
+            Outcome::Copied(answer) => self.closes(id, &State::Copied(answer.clone())),
+            Outcome::NeverLeft => self.closes(id, &State::Cancelled),
+            Outcome::Lost => {}
+        }
+    }
+
+    /// All that is to be known after a crash. Ends that nobody told are found here.
+    fn intents(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let known: Vec<Told<Label>> = self.member.intents().collect();
+        self.open = known.iter().filter(|told| told.state == State::Pending).map(|told| told.id).collect();
+        for told in known {
+            journal::tell(&mut all, told);
+        }
+        all
     }
 }
 

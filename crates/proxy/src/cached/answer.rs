@@ -2,15 +2,18 @@
 //! leads to from another. So nothing that is kept twice can contradict itself, and one mutation drops one thing.
 //!
 //! Attributes that a reply may leave out are left out where they are not known, except after LOOKUP: clients would ask for them at once.
+//! With small answers that are asked for often comes what they rest on, so that they can be given again.
 
 use super::label::{Kind, Of, Who, payload};
+use super::memo::Basis;
 use super::question::Question;
-use super::{Cached, Part};
+use super::{Cached, Part, part_of};
 use crate::fencing::with_entries;
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply};
 use midas_nfs::xdr::{Reader, put};
+use std::sync::MutexGuard;
 
 /// Attributes as they lie on the wire.
 type Raw = [u8; Fattr3::SIZE];
@@ -25,29 +28,36 @@ impl Cached {
         (question, args): (&Question<'_>, &[u8]),
         (place, who): (Key, &Who),
         out: &mut Vec<u8>,
-    ) -> Option<Kind> {
+    ) -> Option<(Kind, Option<Basis>)> {
         match question {
             Question::Attributes(object) => {
-                let attributes = self.part(place).attributes(now, place, *object)?;
+                let (attributes, basis) = self.reading(place).attributes_with(now, place, *object)?;
                 put::u32(out, Nfsstat3::OK.0);
                 out.extend_from_slice(&attributes);
-                Some(Kind::Attributes)
+                Some((Kind::Attributes, Some(basis)))
             }
             Question::Name(what, name) => self.lookup(now, (place, *name), what, who, out),
             Question::Access(object, mask) => self.access(now, place, (*object, *mask), who, out),
-            Question::Link(symlink) => self.link(now, place, *symlink, who, out),
-            Question::Page(dir, procedure) => self.page(now, place, *dir, (args, *procedure), who, out),
-            Question::Limits(object, procedure) => self.limits(now, place, (*object, *procedure), out),
+            Question::Link(symlink) => Some((self.link(now, place, *symlink, who, out)?, None)),
+            Question::Page(dir, procedure) => Some((self.page(now, place, *dir, (args, *procedure), who, out)?, None)),
+            Question::Limits(object, procedure) => Some((self.limits(now, place, (*object, *procedure), out)?, None)),
         }
     }
 
+    /// A part, of which is noted from now on what an answer rests on.
+    fn reading(&self, place: Key) -> MutexGuard<'_, Part> {
+        let mut part = self.part(place);
+        part.reach = Time::FAR;
+        part
+    }
+
     /// The attributes of what a name leads to.
-    fn attributes(&self, now: Time, object: FileHandle<'_>) -> Option<Raw> {
+    fn attributes(&self, now: Time, object: FileHandle<'_>) -> Option<(Raw, Basis)> {
         let key = Key::of(object.bytes());
         if !self.tells(now, key) {
             return None;
         }
-        self.part(key).attributes(now, key, object)
+        self.reading(key).attributes_with(now, key, object)
     }
 
     fn lookup(
@@ -57,24 +67,25 @@ impl Cached {
         what: &DirOp<'_>,
         who: &Who,
         out: &mut Vec<u8>,
-    ) -> Option<Kind> {
+    ) -> Option<(Kind, Option<Basis>)> {
         let mut handle = [0; HANDLE_MOST];
-        let (length, dir_attributes) = {
-            let mut part = self.part(dir);
+        let (length, dir_attributes, basis) = {
+            let mut part = self.reading(dir);
             let length = part.leads(now, (dir, name), what, who, &mut handle)?;
-            (length, part.attributes(now, dir, what.dir))
+            let attributes = part.attributes(now, dir, what.dir);
+            (length, attributes, part.basis(dir))
         };
         let Some(object) = FileHandle::new(&handle[..length]).filter(|_| length > 0) else {
             put::u32(out, Nfsstat3::NOENT.0);
             put_attributes(out, dir_attributes.as_ref());
-            return Some(Kind::Absent);
+            return Some((Kind::Absent, Some(basis)));
         };
-        let attributes = self.attributes(now, object)?;
+        let (attributes, of_object) = self.attributes(now, object)?;
         put::u32(out, Nfsstat3::OK.0);
         put::opaque(out, object.bytes());
         put_attributes(out, Some(&attributes));
         put_attributes(out, dir_attributes.as_ref());
-        Some(Kind::Name)
+        Some((Kind::Name, Some(basis.and(of_object))))
     }
 
     fn access(
@@ -84,15 +95,15 @@ impl Cached {
         (object, mask): (FileHandle<'_>, u32),
         who: &Who,
         out: &mut Vec<u8>,
-    ) -> Option<Kind> {
-        let mut part = self.part(key);
+    ) -> Option<(Kind, Option<Basis>)> {
+        let mut part = self.reading(key);
         let identity = [object.bytes(), &mask.to_be_bytes(), who.bytes()];
         let granted: [u8; 4] =
             part.get(now, Of(key).access(mask, who).key, Kind::Access, &identity)?.try_into().ok()?;
         put::u32(out, Nfsstat3::OK.0);
         put_attributes(out, part.attributes(now, key, object).as_ref());
         out.extend_from_slice(&granted);
-        Some(Kind::Access)
+        Some((Kind::Access, Some(part.basis(key))))
     }
 
     fn link(&self, now: Time, key: Key, symlink: FileHandle<'_>, who: &Who, out: &mut Vec<u8>) -> Option<Kind> {
@@ -155,7 +166,7 @@ impl Cached {
         for plus in &mut all {
             // Only where it had some: a page must not grow.
             let known = plus.attributes.and(plus.handle).and_then(|handle| self.attributes(now, handle));
-            plus.attributes = known.and_then(|raw| decoded(&raw));
+            plus.attributes = known.and_then(|(raw, _)| decoded(&raw));
         }
         out.extend(with_entries(page, &all, entries.eof() == Some(true)));
         Some(())
@@ -165,12 +176,26 @@ impl Cached {
 impl Part {
     /// What is kept for this, if it may be answered.
     fn get(&mut self, now: Time, key: Key, kind: Kind, identity: &[&[u8]]) -> Option<&[u8]> {
-        payload(self.cache.get(now, &key)?.value, kind, identity)
+        let hit = self.cache.get(now, &key)?;
+        self.reach = self.reach.min(hit.horizon);
+        payload(hit.value, kind, identity)
     }
 
     /// The same, of what only helps to answer.
     pub(super) fn glance(&mut self, now: Time, key: Key, kind: Kind, identity: &[&[u8]]) -> Option<&[u8]> {
-        payload(self.cache.glance(now, &key)?, kind, identity)
+        let hit = self.cache.glance(now, &key)?;
+        self.reach = self.reach.min(hit.horizon);
+        payload(hit.value, kind, identity)
+    }
+
+    /// What was told since the part was taken rests on this.
+    fn basis(&self, place: Key) -> Basis {
+        Basis::new(part_of(place), self.cache.departures().count(), self.reach)
+    }
+
+    fn attributes_with(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<(Raw, Basis)> {
+        let raw = self.attributes(now, key, object)?;
+        Some((raw, self.basis(key)))
     }
 
     pub(super) fn attributes(&mut self, now: Time, key: Key, object: FileHandle<'_>) -> Option<Raw> {
@@ -203,7 +228,9 @@ impl Part {
         let children = self.glance(now, Of(dir).children().key, Kind::Children, &[what.dir.bytes()])?;
         let since: [u8; 8] = children.try_into().ok()?;
         let identity = [what.dir.bytes(), what.name];
-        let value = self.cache.get(now, &name)?.value;
+        let hit = self.cache.get(now, &name)?;
+        let value = hit.value;
+        self.reach = self.reach.min(hit.horizon);
         let known = payload(value, Kind::Name, &identity).or_else(|| payload(value, Kind::Absent, &identity))?;
         let (number, found) = known.split_first_chunk::<8>()?;
         if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {

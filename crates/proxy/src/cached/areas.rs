@@ -259,7 +259,7 @@ mod tests {
         let who = Who::of(&Credential::Sys(AuthSys::new(0, b"", 1, 1, &[]).unwrap()));
         let question = Question::of(call, &meaning).unwrap();
         match area.cached.ask(NOW, (&question, &args), (meaning.place, &who), waits, &mut Vec::new()) {
-            Asked::Answered(_) => Was::Answered,
+            Asked::Answered(..) => Was::Answered,
             Asked::Fetch(fetching) => Was::Asked(fetching),
             Asked::Joined => panic!("nothing else is under way"),
             Asked::Pass => Was::Passed,

@@ -142,6 +142,10 @@ impl Who {
         }
     }
 
+    pub(crate) const fn key(&self) -> Key {
+        self.key
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

@@ -11,6 +11,7 @@ mod forget;
 mod held;
 mod label;
 mod learn;
+mod memo;
 mod places;
 mod question;
 mod share;
@@ -26,6 +27,7 @@ pub(crate) use held::Amount;
 use label::Of;
 pub(crate) use label::{Kind, Who};
 pub(crate) use learn::Learned;
+pub(crate) use memo::{Asks, Memo};
 pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
@@ -36,8 +38,8 @@ use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
 use midas_core::cache::{
-    Cache, Class, CleanStart, Clock, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule, Rules,
-    Settings, Stats,
+    Cache, Class, CleanStart, Clock, Departures, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule,
+    Rules, Settings, Stats,
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -54,6 +56,8 @@ pub(crate) struct Cached {
     rules: Rules,
     clock: Arc<Clock>,
     parts: Box<[Mutex<Part>]>,
+    /// What has gone of each part.
+    departures: Box<[Arc<Departures>]>,
     /// What hits of all parts teach in ttl mode.
     lessons: Mutex<Lessons>,
     /// No missing name is believed missing for longer.
@@ -89,6 +93,8 @@ pub(crate) struct Part {
     turns: Turns,
     /// Names that mutations of this proxy are under way of.
     claimed: HashSet<Key>,
+    /// Until when what was told since a read began may be told.
+    reach: Time,
 }
 
 /// A read under way, and who waits with it.
@@ -126,9 +132,10 @@ impl Cached {
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
             let (joined, turns) = (HashMap::new(), Turns::default());
-            Mutex::new(Part { cache, joined, checks: None, turns, claimed: HashSet::new() })
+            Mutex::new(Part { cache, joined, checks: None, turns, claimed: HashSet::new(), reach: Time::FAR })
         };
-        let parts = (0..PARTS).map(part).collect();
+        let parts: Box<[_]> = (0..PARTS).map(part).collect();
+        let departures = parts.iter().map(|part| Arc::clone(lock(part).cache.departures())).collect();
         let mode = AtomicU8::new(told.settings.mode as u8);
         Ok(Self {
             mode,
@@ -136,6 +143,7 @@ impl Cached {
             rules: told.rules,
             clock,
             parts,
+            departures,
             lessons: Mutex::new(Lessons::new(params.stale_target)),
             absent_max: told.absent_max,
             loose: Loose::default(),
@@ -313,7 +321,7 @@ impl Cached {
     }
 
     fn part(&self, place: Key) -> MutexGuard<'_, Part> {
-        lock(&self.parts[(place.0 % PARTS as u64) as usize])
+        lock(&self.parts[part_of(place)])
     }
 }
 
@@ -331,6 +339,11 @@ impl Loose {
     fn none(&self, now: Time) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }
+}
+
+/// The part that an object's entries are in.
+fn part_of(place: Key) -> usize {
+    (place.0 % PARTS as u64) as usize
 }
 
 /// Parts of the key space.

@@ -3,6 +3,7 @@
 //! still waits here is shared: it leaves after all who wait with it have come.
 
 use super::label::{Kind, Who};
+use super::memo::Basis;
 use super::question::Question;
 use super::{Cached, Joined, Part};
 use crate::dispatch;
@@ -15,8 +16,8 @@ use std::sync::atomic::Ordering;
 
 /// What becomes of a read.
 pub(crate) enum Asked {
-    /// Its answer was appended.
-    Answered(Kind),
+    /// Its answer was appended; it may be given again while this stands.
+    Answered(Kind, Option<Basis>),
     /// It waits with another.
     Joined,
     /// It goes to a server; others may join it.
@@ -65,10 +66,12 @@ impl Cached {
             return if joins { Asked::Joined } else { Asked::Pass };
         }
         let begin = out.len();
-        let mut kind = None;
-        dispatch::answer(out, waits.xid, |out| kind = self.results(now, (question, args), (place, who), out));
-        if let Some(kind) = kind {
-            return Asked::Answered(kind);
+        let mut told = None;
+        dispatch::answer(out, waits.xid, |out| told = self.results(now, (question, args), (place, who), out));
+        if let Some((kind, basis)) = told {
+            // Where objects lie among subtrees is looked up each time, and so is a stale share that must be measured.
+            let again = self.relies_on_marks() && self.places.is_none();
+            return Asked::Answered(kind, basis.filter(|_| again));
         }
         out.truncate(begin);
         self.join(now, &question.guards(place), args, (place, who), waits)

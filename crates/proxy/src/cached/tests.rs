@@ -8,6 +8,7 @@ use midas_nfs::nfs3::{
     Procedure, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
+use std::cell::RefCell;
 use std::sync::mpsc::sync_channel;
 
 const DIR: FileHandle<'static> = handle(b"directory");
@@ -32,6 +33,9 @@ fn user(uid: u32) -> Who {
     Who::of(&Credential::Sys(AuthSys::new(0, b"", uid, uid, &[]).unwrap()))
 }
 
+/// How many were made: each has a number of its own.
+static CACHES: AtomicU32 = AtomicU32::new(0);
+
 fn cached(mode: Mode) -> Cached {
     let settings = Settings { mode, ..Settings::default() };
     let told = Told {
@@ -41,7 +45,7 @@ fn cached(mode: Mode) -> Cached {
         start: CleanStart::Yes,
         rules: Rules::ALL,
         leases: None,
-        name: 0,
+        name: CACHES.fetch_add(1, Ordering::Relaxed),
     };
     Cached::new(at(0), &told).unwrap()
 }
@@ -87,6 +91,17 @@ fn bytes(reply: &Reply<'_>) -> Vec<u8> {
     out
 }
 
+thread_local! {
+    /// Of all tests: whatever may be given again must be what the cache would say.
+    static MEMO: RefCell<Memo> = RefCell::default();
+}
+
+/// What is given again, as a record.
+fn given(cached: &Cached, now: Time, asks: &Asks<'_>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    MEMO.with_borrow_mut(|memo| memo.give(now, cached, asks, 7, &mut out)).map(|_| out)
+}
+
 /// A call, asked of the cache: what it is told, or what it becomes.
 enum Was {
     Told(Vec<u8>),
@@ -104,9 +119,20 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
     let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
     let mut out = Vec::new();
     let question = Question::of(call, &crate::translate::Meaning::of(call).unwrap()).expect("a read that is kept");
-    match cached.ask(now, (&question, &args), (Key::of(place.bytes()), who), waits, &mut out) {
+    let (procedure, place) = (call.procedure(), Key::of(place.bytes()));
+    let asks = Asks { area: cached.name as usize, procedure, question: &question, args: &args, place, who };
+    let again = given(cached, now, &asks);
+    let asked = cached.ask(now, (&question, &args), (place, who), waits, &mut out);
+    if let Asked::Answered(kind, Some(basis)) = asked {
+        MEMO.with_borrow_mut(|memo| memo.keep(now, &asks, (kind, basis), &out));
+    }
+    if let Some(again) = again {
+        // It may leave out what was not known yet.
+        assert!(matches!(asked, Asked::Answered(..)) && (again == out || again.len() < out.len()), "{call:?}");
+    }
+    match asked {
         // After a record mark and an RPC header.
-        Asked::Answered(_) => Was::Told(out[28..].to_vec()),
+        Asked::Answered(..) => Was::Told(out[28..].to_vec()),
         Asked::Joined => Was::Joined,
         Asked::Fetch(fetching) => Was::Fetch(fetching),
         Asked::Pass => Was::Passed,
@@ -557,4 +583,42 @@ fn d4_in_strict_mode_a_call_waits_with_one_that_has_not_left_and_with_no_other()
     assert!(told(&cached, at(2), &LOOKUP, &one).is_none(), "nor is it kept");
     let held = cached.waits(at(3), &args, (dir, &one), Procedure::Lookup);
     assert!(cached.forsaken(held).is_none() && !asked(&one) && !cached.some_wait(), "nobody waits for it any more");
+}
+
+#[test]
+fn an_answer_is_given_again_until_something_of_it_goes_or_is_too_old() {
+    let lookup = |cached: &Cached, now, who: &Who| {
+        let (mut args, meaning) = (Vec::new(), crate::translate::Meaning::of(&LOOKUP).unwrap());
+        LOOKUP.encode(&mut args);
+        let question = Question::of(&LOOKUP, &meaning).unwrap();
+        let (area, procedure, place) = (cached.name as usize, Procedure::Lookup, meaning.place);
+        given(cached, now, &Asks { area, procedure, question: &question, args: &args, place, who })
+    };
+    let known = |reply: &Reply<'_>| {
+        let cached = cached(Mode::Lease);
+        read(&cached, at(1), &LOOKUP, &user(1), reply);
+        assert!(lookup(&cached, at(1), &user(1)).is_none(), "only what the cache has said");
+        assert!(told(&cached, at(1), &LOOKUP, &user(1)).is_some());
+        assert!(lookup(&cached, at(1), &user(1)).is_some());
+        cached
+    };
+    assert!(lookup(&known(&found(FILE, 1)), at(1), &user(2)).is_none(), "another user");
+    assert!(lookup(&known(&found(FILE, 1)), at(2), &user(1)).is_none(), "too long ago");
+    for (what, call) in [
+        ("the name", Call::Remove { object: NAME }),
+        ("what it leads to", write()),
+        ("who may look it up", Call::Setattr { object: DIR, new_attributes: Sattr3::default(), guard: None }),
+    ] {
+        let cached = known(&found(FILE, 1));
+        let (touched, _) = claim(&cached, at(1), &call);
+        assert!(lookup(&cached, at(1), &user(1)).is_none(), "{what} is about to change");
+        cached.ended(at(1), touched, Ended::Unknown, None);
+    }
+    let missing = known(&absent());
+    let (touched, _) = claim(&missing, at(1), &Call::Mkdir { place: NAME, attributes: Sattr3::default() });
+    assert!(lookup(&missing, at(1), &user(1)).is_none(), "a name that is about to be made");
+    missing.ended(at(1), touched, Ended::Unknown, None);
+    let flushed = known(&found(FILE, 1));
+    flushed.flush();
+    assert!(lookup(&flushed, at(1), &user(1)).is_none());
 }

@@ -13,6 +13,8 @@ pub(super) struct Peer {
     pub(super) given_until: Time,
     /// The life that has it.
     given_to: Option<Life>,
+    /// Until then what it was told in parts is on its way, and not said again though it asks: it would drown in it.
+    told_until: Time,
     /// Until when one of an older view may be.
     old_until: Time,
     /// The life that has that one, and the newest view in which it was given; none if several lives may.
@@ -58,6 +60,9 @@ impl<K: Copy + Ord> Member<K> {
         if !self.current(from, epoch) || now < self.quiet_until() {
             return;
         }
+        if !holds && now < self.peer(from).told_until {
+            return;
+        }
         let since = now - self.terms.longer(self.terms.lease);
         let told = match (self.rules.has(Rule::Carry), holds) {
             (true, false) => self.book.told().collect(),
@@ -77,7 +82,9 @@ impl<K: Copy + Ord> Member<K> {
             self.say(from, Message::Tell { epoch, asked, part: parts, told: part });
             parts += 1;
         }
+        let on_its_way = now + Span::from_nanos(self.terms.lease.as_nanos() / RENEW);
         let peer = self.peer(from);
+        peer.told_until = if parts > 0 { on_its_way } else { Time::ZERO };
         peer.given_until = peer.given_until.max(until);
         peer.given_to = Some(from);
         let upto = self.book.upto();

@@ -308,7 +308,16 @@ fn who_comes_back_is_told_all_that_ended_though_it_is_more_than_one_message_hold
     net.views(at(8_100), &view(3, &[0, 1, 2]));
     net.ticks(8_100..=12_000);
     assert!(net.members[2].answers_until() > at(12_000));
+    // Whoever asks again while it comes is not told all of it once more.
+    let mut told = |now| {
+        let before = net.members[0].effects.len();
+        net.members[0].hear(at(now), life(2), Message::Ask { epoch: 3, asked: at(now), holds: false });
+        let said = net.members[0].effects.len() - before;
+        net.settle(at(now));
+        said
+    };
+    assert_eq!([12_000, 12_001, 12_999, 13_000].map(&mut told), [2, 0, 0, 2]);
     for number in [0, 500, 999] {
-        assert_eq!(net.announce(12_000, 2, intent(number, &[7], &[])), Err(Refusal::Executed(None)), "{number}");
+        assert_eq!(net.announce(13_000, 2, intent(number, &[7], &[])), Err(Refusal::Executed(None)), "{number}");
     }
 }

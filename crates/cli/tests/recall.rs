@@ -1,0 +1,88 @@
+//! What must not be executed twice is not, though every proxy died that knew of it: they wrote it down before it left.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
+mod support;
+
+use midas_lab::raw::{handle, in_one_fragment, nfs, status};
+use midas_lab::{Delay, PATIENCE, until};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Sattr3};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+use support::members::{Members, cluster};
+use support::nfsd::Nfsd;
+use support::serve::Site;
+
+fn members(servers: &[SocketAddr]) -> Members {
+    let export = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
+    Members::start(|| Site { export, ..Site::over(servers.to_vec(), None, "/") })
+}
+
+/// A GUARDED CREATE as the bytes that a client sends, and sends again.
+fn create(root: &[u8]) -> Vec<u8> {
+    let place = DirOp { dir: handle(root), name: b"once" };
+    let how = CreateHow::Guarded(Sattr3 { mode: Some(0o644), ..Sattr3::default() });
+    in_one_fragment(&nfs(77, &Call::Create { place, how }))
+}
+
+fn kill_all_and_start_again(members: &mut Members) {
+    (0..3).for_each(|member| members.kill(member));
+    members.daemons.iter_mut().for_each(support::serve::Serve::again);
+}
+
+fn executed(nfsd: &mut Nfsd) -> u64 {
+    nfsd.executed("CREATE").iter().sum()
+}
+
+#[test]
+fn a_call_that_was_answered_before_every_proxy_died_gets_its_first_answer_again() {
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+    let mut members = members(&nfsd.addresses);
+    let (mut client, root) = members.daemons[0].client();
+    let record = create(&root);
+    let first = client.exchange(&record).unwrap().to_vec();
+    assert_eq!(status(&first), Nfsstat3::OK);
+    until("all know that it is over", || members.daemons.iter().all(|one| cluster(one)["leases"]["pending"] == 0));
+    kill_all_and_start_again(&mut members);
+    for daemon in &members.daemons {
+        let (mut client, _) = daemon.client();
+        client.patience(PATIENCE).unwrap();
+        assert_eq!(client.exchange(&record).unwrap(), first);
+    }
+    assert_eq!(executed(&mut nfsd), 1);
+    // It is what they wrote that makes it so.
+    (0..3).for_each(|member| members.kill(member));
+    for daemon in &mut members.daemons {
+        std::fs::remove_file(daemon.state().with_file_name("cluster.intents")).unwrap();
+        daemon.again();
+    }
+    let (mut client, _) = members.daemons[2].client();
+    client.patience(PATIENCE).unwrap();
+    assert_eq!(status(client.exchange(&record).unwrap()), Nfsstat3::EXIST);
+    assert_eq!(executed(&mut nfsd), 2);
+}
+
+#[test]
+fn a_call_whose_answer_died_with_every_proxy_is_not_executed_again() {
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+    let late = |server: &SocketAddr| Delay::before(*server, LATE).unwrap();
+    let wires: Vec<Delay> = nfsd.addresses.iter().map(late).collect();
+    let servers: Vec<SocketAddr> = wires.iter().map(|wire| wire.address).collect();
+    let mut members = members(&servers);
+    let (mut client, root) = members.daemons[0].client();
+    let (record, sent) = (create(&root), create(&root));
+    let asks = thread::spawn(move || client.exchange(&sent).is_ok());
+    until("it is executed", || executed(&mut nfsd) == 1);
+    kill_all_and_start_again(&mut members);
+    println!("answered before: {}", asks.join().unwrap());
+    let (mut client, _) = members.daemons[1].client();
+    client.patience(PATIENCE).unwrap();
+    // If it was too long ago to be told from somebody else's: an error, never a second success.
+    let again = status(client.exchange(&record).unwrap());
+    println!("again: {again}");
+    assert!(matches!(again, Nfsstat3::OK | Nfsstat3::EXIST), "{again}");
+    assert_eq!(executed(&mut nfsd), 1);
+}
+
+/// Answers take up to so long: there is time to die between execution and answer.
+const LATE: Duration = Duration::from_millis(600);
