@@ -52,6 +52,10 @@ fn show(cluster: &Cluster) -> String {
     lines.extend(cluster.members.iter().map(|member| of_member(member, member.name == *me, width)));
     lines.push(of_leases(&cluster.leases));
     lines.push(of_fetches(&cluster.fetches));
+    let api::Shares { told, heard, refused, lag_ms, bytes } = cluster.shares;
+    lines.push(format!(
+        "load shares: {told} told ({bytes} bytes at most), {heard} heard ({lag_ms:.3} ms old on average), {refused} refused"
+    ));
     let refused: Vec<String> =
         cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
     if !refused.is_empty() || cluster.lost > 0 {
@@ -68,8 +72,14 @@ fn of_leases(leases: &Leases) -> String {
     };
     let acts = if leases.acts { "" } else { "; mutations wait" };
     format!(
-        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} wait, {} of the cluster's pending",
-        leases.announced, leases.wait_mean_ms, leases.wait_max_ms, leases.refused, leases.waiting, leases.pending
+        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} left under holds, {} wait, {} of the cluster's pending",
+        leases.announced,
+        leases.wait_mean_ms,
+        leases.wait_max_ms,
+        leases.refused,
+        leases.held,
+        leases.waiting,
+        leases.pending
     )
 }
 

@@ -97,14 +97,14 @@ fn play(
 ) -> Result<Arm, Failure> {
     let service = Service::parse(SERVICE).map_err(Failure::Broken)?;
     let Setting { servers, directories, files, .. } = *setting;
-    let stage = Stage::start(&Plan { policy, servers, service, directories, files })?;
-    let mut player = stage.player()?;
+    let stage = Stage::start(&Plan { policy, servers, service, directories, files, proxies: 1, shares: true })?;
+    let mut players = stage.players()?;
     let start = Instant::now() + SOON;
     let answers = thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         let playing = scope.spawn(move || {
             let _ended = ended;
-            player.play(calls, start, start + PATIENCE, stop)
+            players[0].play(calls, start, start + PATIENCE, stop)
         });
         seconds(name, setting.duration, &end);
         playing.join().expect("the player does not panic")

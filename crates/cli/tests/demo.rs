@@ -82,6 +82,24 @@ fn the_wire_and_the_simulator_stand_side_by_side_and_the_exit_code_tells() {
     assert_eq!(output.status.code(), Some(i32::from(!agree)), "{output:?}");
 }
 
+/// A short run: that load shares make the difference is for `make live-cluster`, that the arms are played in full and judged is for here.
+#[test]
+fn one_proxy_and_three_with_and_without_shares_are_played_and_the_exit_code_tells() {
+    let output = alone("sim live --duration 4s --seeds 1 --servers 4 --proxies 3 --policy first-fit --json");
+    let report = json(&output);
+    let rows = report["rows"].as_array().unwrap();
+    let arm = |row: &serde_json::Value| (row["proxies"].as_u64().unwrap(), row["shares"].as_bool().unwrap());
+    assert_eq!(rows.iter().map(arm).collect::<Vec<_>>(), [(1, true), (3, true), (3, false)]);
+    for row in rows {
+        assert_eq!((&row["failed"], &row["sim"]["calls"]), (&0.into(), &row["wire"]["calls"]), "{row}");
+        let queue = |row: &serde_json::Value| row["wire"]["mean_queue"].as_f64().unwrap();
+        let off = (queue(row) / queue(&rows[0]) - 1.0).abs();
+        assert_eq!(row["holds"], (off <= report["tolerance"].as_f64().unwrap()) == arm(row).1, "{row}");
+    }
+    let hold = rows.iter().all(|row| row["holds"] == true);
+    assert_eq!(output.status.code(), Some(i32::from(!hold)), "{output:?}");
+}
+
 #[test]
 fn what_cannot_be_played_is_refused_in_one_line() {
     support::impossible(&[
@@ -89,6 +107,7 @@ fn what_cannot_be_played_is_refused_in_one_line() {
         ("demo --duration soon", "--duration"),
         ("sim live --policy jsq", "jsq"),
         ("sim live --seeds 0", "--seeds"),
+        ("sim live --proxies 17", "--proxies"),
         ("sim live --workload hot:2", "hot:S"),
         ("sim live --workload spotify", "lookups and creates"),
     ]);

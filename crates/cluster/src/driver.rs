@@ -511,7 +511,7 @@ const EVENTS: usize = 64;
 /// How often what is above may answer itself before sockets have their turn.
 const ROUNDS_MAX: usize = 8;
 /// Bytes that wait for one member: at this many it has taken nothing for long, or the path is too slow for what it must carry.
-const QUEUE_MAX: usize = 8 << 20;
+const QUEUE_MAX: usize = 32 << 20;
 /// What a datagram has besides what it carries, at most.
 const DATAGRAM_EXTRA: usize = 64;
 /// How long a connection may take to show that a member is at its other end.

@@ -80,6 +80,8 @@ pub struct Cluster {
     pub leases: Leases,
     /// Reads that it had from other members instead of servers, and they from it.
     pub fetches: Fetches,
+    /// What members tell each other of their load.
+    pub shares: Shares,
 }
 
 /// Reads between proxies. What a peer does not answer goes to a server.
@@ -99,6 +101,21 @@ pub struct Fetches {
     pub declined: u64,
 }
 
+/// Load shares: each tells what a member has in flight at the servers of one pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// By this daemon, each to every other member.
+    pub told: u64,
+    /// Of others, taken in.
+    pub heard: u64,
+    /// Of others, late or of another pool.
+    pub refused: u64,
+    /// How long a change waits on average until it is told, in the pool where that is longest.
+    pub lag_ms: f64,
+    /// Bytes of the largest that was told.
+    pub bytes: u64,
+}
+
 /// How a daemon stands with the other members: leases of theirs, announcements of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leases {
@@ -116,7 +133,11 @@ pub struct Leases {
     pub longest_ms: f64,
     /// Its own that were announced so far.
     pub announced: u64,
-    /// Those that were let through.
+    /// Its own that left without, under a hold.
+    pub held: u64,
+    /// Keys under write pressure that are held now: announced once for any number of calls.
+    pub holds: usize,
+    /// Announcements that were let through.
     pub permitted: u64,
     /// How long those waited on average.
     pub wait_mean_ms: f64,

@@ -1,6 +1,6 @@
 //! This daemon as a member of its cluster: what the configuration means to the lower half, and how the cluster is.
 
-use crate::accord::{Accord, Standing};
+use crate::accord::{Accord, Sharing, Standing};
 use crate::api;
 use crate::config::{self, Config, Table};
 use crate::event::Shared;
@@ -101,12 +101,24 @@ impl Peers {
             failed: status.failed,
             leases: of_accord(accord),
             fetches: accord.fetches.counted(),
+            shares: of_shares(accord),
         }
     }
 }
 
+fn of_shares(accord: &Accord) -> api::Shares {
+    let Sharing { told, heard, refused, largest } = &*accord.sharing;
+    api::Shares {
+        told: told.get(),
+        heard: heard.get(),
+        refused: refused.get(),
+        lag_ms: accord.share_age().as_millis_f64(),
+        bytes: largest.get(),
+    }
+}
+
 fn of_accord(accord: &Accord) -> api::Leases {
-    let Standing { acts, leased_for, pending, waiting, longest, blocked, counts, .. } = accord.standing();
+    let Standing { acts, leased_for, pending, holds, waiting, longest, blocked, counts, .. } = accord.standing();
     api::Leases {
         live_ms: leased_for.as_millis_f64(),
         blocked: blocked.then(|| "a member in the view has another configuration".to_owned()),
@@ -115,6 +127,8 @@ fn of_accord(accord: &Accord) -> api::Leases {
         waiting,
         longest_ms: longest.as_millis_f64(),
         announced: counts.announced,
+        held: counts.held,
+        holds,
         permitted: counts.permitted,
         wait_mean_ms: counts.waited.as_millis_f64() / counts.permitted.max(1) as f64,
         wait_max_ms: counts.waited_max.as_millis_f64(),

@@ -98,6 +98,12 @@ impl Loop {
                 None
             }
             Clearance::Tell(keys, names) => {
+                let holdable = call.errand.forward.procedure.idempotent() && names.is_empty() && !keys.is_empty();
+                if let Some((id, until)) = holdable.then(|| accord.under_hold(&keys)).flatten() {
+                    changes.told(id);
+                    changes.cleared(id, until);
+                    return Some(call);
+                }
                 let first = changes.attempts().next().is_none();
                 let operation = first.then(|| self.operation(&call)).flatten();
                 let number = self.clearing.insert((now, call));

@@ -65,12 +65,8 @@ impl Proxy {
         }
     }
 
-    /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind.
-    pub fn start_alone(config: &Config) -> io::Result<Self> {
-        Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, None))
-    }
-
-    /// The same, as a member of a cluster.
+    /// The same without a control plane and without memory: for one that is a part of something else and leaves nothing behind, but for its votes
+    /// if it is a member of a cluster.
     pub fn start_member(config: &Config) -> io::Result<Self> {
         Self::launch(config, State::nowhere(), None, CleanStart::Yes, (Rules::ALL, config.cluster()))
     }
@@ -187,6 +183,9 @@ impl Proxy {
         let start = Instant::now();
         while self.clients() > 0 && start.elapsed() < limit {
             thread::sleep(READY_LOOK);
+        }
+        if let Some(accord) = self.shared.accord() {
+            accord.release();
         }
         if let Some(peers) = self.shared.peers() {
             log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);

@@ -1,6 +1,7 @@
-//! Embedded servers and a proxy over them, in this process and on free ports of the loopback: a stage for calls that can be
+//! Embedded servers and a proxy, or a cluster of them, over them, in this process and on free ports of the loopback: a stage for calls that can be
 //! counted at both ends. Nothing of it outlives the value.
 
+mod company;
 mod names;
 mod player;
 mod work;
@@ -9,6 +10,7 @@ pub(crate) use player::{Answers, Player};
 pub(crate) use work::Work;
 
 use crate::failure::Failure;
+use company::Company;
 use midas_core::key::Key;
 use midas_core::route::policy::Policy;
 use midas_nfsd::{Config, Handle, Limits, Namespace, Nfsd, ServiceTimes};
@@ -31,13 +33,18 @@ pub(crate) struct Plan {
     pub(crate) directories: u32,
     /// In each directory.
     pub(crate) files: u32,
+    pub(crate) proxies: u32,
+    /// Whether several proxies tell each other their load.
+    pub(crate) shares: bool,
 }
 
-/// The servers and their proxy. The servers are dropped first: a proxy that waits for one of them then waits no longer.
+/// The servers and their proxies. The servers are dropped first: a proxy that waits for one of them then waits no longer.
 pub(crate) struct Stage {
     nfsd: Nfsd,
-    proxy: Proxy,
+    proxies: Vec<Proxy>,
     directories: Vec<Handle>,
+    /// Where the proxies, if there are several, know each other from.
+    _company: Option<Company>,
 }
 
 impl Stage {
@@ -55,9 +62,17 @@ impl Stage {
             ..Config::default()
         };
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
-        let config = ProxyConfig::parse(&proxy_config(plan, &nfsd.addresses())).map_err(broken)?;
-        let stage = Self { nfsd, proxy: Proxy::start_alone(&config).map_err(broken)?, directories };
-        stage.wait_until_open(plan.servers as usize)?;
+        let text = proxy_config(plan, &nfsd.addresses());
+        let company =
+            (plan.proxies > 1).then(|| Company::new(plan.proxies, plan.shares)).transpose().map_err(broken)?;
+        let start = |member: u32| {
+            let more = company.as_ref().map_or_else(String::new, |company| company.table(member));
+            let config = ProxyConfig::parse(&(text.clone() + &more)).map_err(broken)?;
+            Proxy::start_member(&config).map_err(broken)
+        };
+        let proxies = (0..plan.proxies).map(start).collect::<Result<_, _>>()?;
+        let stage = Self { nfsd, proxies, directories, _company: company };
+        stage.wait_until_open(plan)?;
         Ok(stage)
     }
 
@@ -71,10 +86,13 @@ impl Stage {
         }
     }
 
-    /// A client of the proxy.
-    pub(crate) fn player(&self) -> Result<Player<'_>, Failure> {
-        let address = self.proxy.nfs().first().copied().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        Player::connect(address, &self.directories).map_err(broken)
+    /// A client of every proxy, in their order.
+    pub(crate) fn players(&self) -> Result<Vec<Player<'_>>, Failure> {
+        let listening = self.proxies.iter().filter_map(|proxy| proxy.nfs().first());
+        let connect = |(number, address): (usize, &SocketAddr)| {
+            Player::connect(*address, &self.directories, number as u32).map_err(broken)
+        };
+        listening.enumerate().map(connect).collect()
     }
 
     /// What every server did so far, and its queue from one time to another.
@@ -86,11 +104,15 @@ impl Stage {
         servers.map(|(calls, queue)| Work::of(calls, queue, at(from), at(to))).collect()
     }
 
-    fn wait_until_open(&self, servers: usize) -> Result<(), Failure> {
+    fn wait_until_open(&self, plan: &Plan) -> Result<(), Failure> {
         let start = Instant::now();
-        while self.proxy.open() < servers {
+        let whole = |proxy: &Proxy| {
+            let members = proxy.among_peers().map(|standing| standing.view.map_or(0, |view| view.lives.len()));
+            proxy.open() >= plan.servers as usize && members.is_none_or(|members| members == plan.proxies as usize)
+        };
+        while !self.proxies.iter().all(whole) {
             if start.elapsed() > PATIENCE {
-                return Err(Failure::Broken("the proxy did not admit its servers".into()));
+                return Err(Failure::Broken("the proxies did not admit their servers, or each other".into()));
             }
             std::thread::sleep(LOOK);
         }

@@ -18,7 +18,7 @@ pub(crate) struct Player<'a> {
     stream: TcpStream,
     directories: &'a [Handle],
     credential: Vec<u8>,
-    /// Calls that were sent: a call's number is its xid.
+    /// Calls that were sent, and where this one began to count: a call's number is its xid.
     sent: u32,
 }
 
@@ -32,14 +32,15 @@ pub(crate) struct Answers {
 }
 
 impl<'a> Player<'a> {
-    pub(super) fn connect(address: SocketAddr, directories: &'a [Handle]) -> io::Result<Self> {
+    /// Numbers of several players differ: with one address and one number, two calls would be one that is sent again.
+    pub(super) fn connect(address: SocketAddr, directories: &'a [Handle], number: u32) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
         let user = AuthSys::new(0, b"midas", 0, 0, &[]).expect("the name is short and there are no groups");
         let mut credential = Vec::new();
         user.encode(&mut credential);
-        Ok(Self { stream, directories, credential, sent: 0 })
+        Ok(Self { stream, directories, credential, sent: number * CALLS_MOST })
     }
 
     /// Sends every call at its time, counted from `origin`, and waits until all are answered, at most until `end`; no longer once
@@ -163,6 +164,8 @@ impl Answers {
     }
 }
 
+/// Of one player.
+const CALLS_MOST: u32 = 1 << 26;
 /// How soon the end is seen.
 const LOOK: Duration = Duration::from_millis(50);
 /// Replies to LOOKUP and CREATE are a few hundred bytes.

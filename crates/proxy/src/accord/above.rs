@@ -44,7 +44,8 @@ impl Upper {
         let running = self.slot.get().filter(|running| running.shares)?;
         if self.loads.is_none() {
             let shared = Arc::clone(running.shared.as_ref()?);
-            self.loads = Some(Loads::new(running.clock.now(), shared, running.me, running.members));
+            let sharing = Arc::clone(&running.accord.sharing);
+            self.loads = Some(Loads::new(running.clock.now(), shared, sharing, running.me, running.members));
         }
         self.loads.as_mut()
     }

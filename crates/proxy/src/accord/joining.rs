@@ -50,8 +50,14 @@ impl Joining {
         let (journal, intents) = Journal::open(journal::place(&config.state().file), REMEMBER);
         let past = Past { tidy: start == CleanStart::Yes, intents };
         let accord = Arc::new(Accord::new(clock, (life, &serving), terms, past, journal));
-        let running =
-            Running { accord: Arc::clone(&accord), shared: None, clock, members, me: life.member.0, shares: true };
+        let running = Running {
+            accord: Arc::clone(&accord),
+            shared: None,
+            clock,
+            members,
+            me: life.member.0,
+            shares: cluster.shares,
+        };
         Ok(Self { peers, slot, running, accord })
     }
 

@@ -1,6 +1,7 @@
 //! Load shares: what this proxy has in flight at each server, told to the others, and what they have (P18). One datagram a pool and peer, as
 //! often as something changed and the bucket of `core::peer::Teller` allows.
 
+use crate::counters::Count;
 use crate::event::Shared;
 use midas_core::peer::{Change, Due, Share, Shares, Teller};
 use midas_core::rng::Rng;
@@ -14,9 +15,21 @@ pub(super) struct Loads {
     me: u8,
     pools: Vec<PoolLoads>,
     rng: Rng,
-    /// Shares that were taken in, and refused.
-    pub(super) heard: u64,
-    pub(super) refused: u64,
+    looked: Time,
+    sharing: Arc<Sharing>,
+}
+
+/// What was told and heard so far, written by the cluster's thread.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    /// Datagrams, each to every peer.
+    pub(crate) told: Count,
+    /// Shares that were taken in.
+    pub(crate) heard: Count,
+    /// Shares that were late, or of another pool.
+    pub(crate) refused: Count,
+    /// Bytes of the largest.
+    pub(crate) largest: Count,
 }
 
 struct PoolLoads {
@@ -26,14 +39,15 @@ struct PoolLoads {
 }
 
 impl Loads {
-    pub(super) fn new(now: Time, shared: Arc<Shared>, me: u8, members: usize) -> Self {
+    pub(super) fn new(now: Time, shared: Arc<Shared>, sharing: Arc<Sharing>, me: u8, members: usize) -> Self {
         let peers = members.saturating_sub(1).max(1);
         let pools = shared.pools.iter().map(|pool| PoolLoads {
             shares: Shares::new(peers, pool.servers.len()),
             teller: Teller::new(now, peers),
             told: vec![0; pool.servers.len()].into(),
         });
-        Self { me, pools: pools.collect(), rng: Rng::new(now.as_nanos() ^ u64::from(me)), heard: 0, refused: 0, shared }
+        let rng = Rng::new(now.as_nanos() ^ u64::from(me));
+        Self { me, pools: pools.collect(), rng, looked: now, sharing, shared }
     }
 
     /// A share of a peer.
@@ -48,7 +62,8 @@ impl Loads {
             }
             taken
         });
-        *(if taken { &mut self.heard } else { &mut self.refused }) += 1;
+        let Sharing { heard, refused, .. } = &*self.sharing;
+        (if taken { heard } else { refused }).add(1);
     }
 
     /// A peer is gone.
@@ -62,6 +77,8 @@ impl Loads {
     /// What is to be told now, and when to look again.
     pub(super) fn due(&mut self, now: Time) -> (Vec<Vec<u8>>, Time) {
         let (mut tell, mut next) = (Vec::new(), now + IDLE);
+        // What is seen now happened since the last look: on average half of that ago.
+        let noted = now - now.since(std::mem::replace(&mut self.looked, now)).scale(0.5);
         for (number, (loads, pool)) in self.pools.iter_mut().zip(&self.shared.pools).enumerate() {
             if pool.servers.len() > SERVERS_MOST {
                 continue;
@@ -70,8 +87,8 @@ impl Loads {
                 let in_flight = pool.servers.in_flight(server);
                 let was = std::mem::replace(told, in_flight);
                 match in_flight.cmp(&was) {
-                    std::cmp::Ordering::Greater => loads.teller.note(now, Change::Left),
-                    std::cmp::Ordering::Less => loads.teller.note(now, Change::Landed),
+                    std::cmp::Ordering::Greater => loads.teller.note(noted, Change::Left),
+                    std::cmp::Ordering::Less => loads.teller.note(noted, Change::Landed),
                     std::cmp::Ordering::Equal => {}
                 }
             }
@@ -84,6 +101,9 @@ impl Loads {
                 next = next.min(now + interval(pool.servers.service()).scale(self.rng.unit() * 0.4 + 0.8));
             }
         }
+        self.sharing.told.add(tell.len() as u64);
+        let largest = tell.iter().map(|share| share.len() as u64).max().unwrap_or(0);
+        self.sharing.largest.set(self.sharing.largest.get().max(largest));
         (tell, next)
     }
 }

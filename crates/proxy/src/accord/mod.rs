@@ -6,6 +6,7 @@
 
 mod above;
 mod fetch;
+mod holds;
 mod joining;
 mod journal;
 mod leases;
@@ -14,9 +15,11 @@ mod wire;
 
 use above::{Running, Slot, Upper};
 pub(crate) use fetch::{Fetches, RECORD_MOST, patience};
+use holds::Holds;
 pub(crate) use joining::Joining;
 use journal::Journal;
 pub(crate) use leases::Leases;
+pub(crate) use loads::Sharing;
 pub(crate) use wire::ANSWER_MOST;
 
 use crate::clock::Clock;
@@ -35,7 +38,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// What is kept in a cache, as all proxies name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Label {
     /// The export: a digest of its path.
     pub(crate) export: u32,
@@ -58,6 +61,7 @@ pub(crate) struct Accord {
     pub(crate) leases: Arc<Leases>,
     /// What is fetched from other proxies.
     pub(crate) fetches: Fetches,
+    pub(crate) sharing: Arc<Sharing>,
     clock: Clock,
     inner: Mutex<Inner>,
     /// The cluster's thread's alone.
@@ -79,6 +83,8 @@ struct Inner {
     marks: HashMap<AttemptId, Vec<(Label, Mark<Key>)>>,
     /// Who waits for a permit, and since when.
     waiting: HashMap<AttemptId, Waiting>,
+    /// Keys under write pressure.
+    holds: Holds,
     /// What is to be said, by member.
     outbox: Vec<Vec<u8>>,
     /// What is to be written before that: intents of what must not be executed twice, and how they ended.
@@ -100,6 +106,8 @@ struct Waiting {
 pub struct Counts {
     /// Mutations of this proxy that were announced.
     pub announced: u64,
+    /// Those that left under a hold instead, without an announcement.
+    pub held: u64,
     /// Announcements that were let through.
     pub permitted: u64,
     /// How long those waited in all.
@@ -131,6 +139,8 @@ pub struct Standing {
     pub leased_for: Span,
     /// Attempts that are known and not over.
     pub pending: usize,
+    /// Keys of this proxy under write pressure, announced once.
+    pub holds: usize,
     /// Calls of this proxy that wait for others.
     pub waiting: usize,
     /// How long the longest of them has.
@@ -148,6 +158,7 @@ impl Accord {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
             waiting: HashMap::new(),
+            holds: Holds::default(),
             outbox: vec![Vec::new(); terms.size],
             unwritten: Vec::new(),
             open: HashSet::new(),
@@ -156,6 +167,7 @@ impl Accord {
         Self {
             leases: Arc::new(Leases::new(clock)),
             fetches: Fetches::new(life, serving, terms.lease),
+            sharing: Arc::default(),
             clock,
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
@@ -258,8 +270,15 @@ impl Accord {
     pub(crate) fn tick(&self) -> Span {
         self.step(|now, inner| {
             inner.member.tick(now);
-            inner.member.next_at().since(now)
+            inner.rest(now, holds::QUIET);
+            let next = inner.member.next_at().since(now);
+            if inner.holds.len() > 0 { next.min(holds::QUIET) } else { next }
         })
+    }
+
+    /// No further calls come: what is held and not needed is released.
+    pub(crate) fn release(&self) {
+        self.step(|now, inner| inner.rest(now, Span::ZERO));
     }
 
     /// What is to be said now, by member, in frames of at most so many bytes. What it follows from is written when this returns.
@@ -281,6 +300,20 @@ impl Accord {
         let fetched = self.fetches.outgoing().into_iter();
         let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
         frames.into_iter().chain(fetched).collect()
+    }
+
+    /// Whether a mutation of these keys, and of no name, that may run twice leaves under a hold: which, and until when it may. Otherwise it is
+    /// announced, and if such calls come often its keys are held from then on.
+    pub(crate) fn under_hold(&self, keys: &[Label]) -> Option<(AttemptId, Time)> {
+        self.step(|now, inner| {
+            let entered = inner.holds.enter(now, keys);
+            match entered {
+                Some(_) => inner.counts.held += 1,
+                None if inner.holds.pressed(now, keys) => inner.hold(now, keys),
+                None => {}
+            }
+            entered
+        })
     }
 
     /// A mutation wants to leave; its loop is told when it may, or that it must not.
@@ -309,20 +342,23 @@ impl Accord {
 
     /// A mutation that was let through did not leave in time, or is to be sent again.
     pub(crate) fn again(&self, (event_loop, place): (usize, Place), ids: impl IntoIterator<Item = AttemptId>) {
-        let mut over = Vec::new();
+        let mut mail = Vec::new();
         self.step(|now, inner| {
             for id in ids {
-                match inner.member.again(now, id) {
-                    true => drop(inner.waiting.insert(id, Waiting { event_loop, place, since: now })),
-                    false => over.push(id),
+                match inner.holds.until(id) {
+                    // It renews itself: what cannot leave under it now is over.
+                    Some(until) if now < until => mail.push(Mail::Cleared { place, id, until }),
+                    None if inner.member.again(now, id) => {
+                        inner.waiting.insert(id, Waiting { event_loop, place, since: now });
+                    }
+                    Some(_) | None => mail.push(Mail::Barred { place, id, why: Refusal::Over }),
                 }
             }
         });
-        for id in over {
-            let why = Refusal::Over;
-            self.around.get().into_iter().for_each(|around| {
-                around.mailboxes[event_loop].send(Mail::Barred { place, id, why: why.clone() });
-            });
+        if let Some(around) = self.around.get() {
+            for mail in mail {
+                around.mailboxes[event_loop].send(mail);
+            }
         }
     }
 
@@ -330,11 +366,12 @@ impl Accord {
     pub(crate) fn ended(&self, ids: impl IntoIterator<Item = AttemptId>, outcome: &Outcome) -> Option<Time> {
         let mut taint = None;
         self.step(|now, inner| {
-            for id in ids {
+            for id in ids.into_iter().filter(|id| !inner.holds.leave(*id, outcome)).collect::<Vec<_>>() {
                 inner.waiting.remove(&id);
                 inner.ends(id, outcome);
                 taint = taint.max(inner.member.ended(now, id, outcome.clone()));
             }
+            inner.rest(now, holds::QUIET);
         });
         taint
     }
@@ -366,6 +403,13 @@ impl Accord {
         lock(&self.inner).member.acts(self.clock.now())
     }
 
+    /// How long a change of a peer's load takes to be known here, on average, in the pool where that is longest.
+    pub(crate) fn share_age(&self) -> Span {
+        let shared = self.around.get().and_then(|around| around.shared.upgrade());
+        let ages = shared.iter().flat_map(|shared| &shared.pools).map(|pool| pool.servers.share_age());
+        ages.max().unwrap_or_default()
+    }
+
     /// Whether no mutation of this proxy waits or may still run.
     pub(crate) fn quiet(&self) -> bool {
         lock(&self.inner).member.quiet()
@@ -383,6 +427,7 @@ impl Accord {
             acts: inner.member.acts(now),
             leased_for: inner.member.answers_until().since(now),
             pending: inner.member.pending(),
+            holds: inner.holds.len(),
             waiting: inner.waiting.len(),
             blocked: self.leases.blocked(),
             longest: inner.waiting.values().map(|waiting| now.since(waiting.since)).max().unwrap_or_default(),
@@ -440,6 +485,8 @@ impl Accord {
                         shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
                     }
                 }
+                Effect::Permit(id, until) if inner.holds.permitted(id, until) => {}
+                Effect::Refused(id, _) if inner.holds.refused(id) => inner.counts.refused += 1,
                 Effect::Permit(id, until) => {
                     let Some(Waiting { event_loop, place, since }) = inner.waiting.remove(&id) else { continue };
                     let waited = now.since(since);
@@ -490,6 +537,21 @@ impl Inner {
             journal::tell(&mut all, told);
         }
         all
+    }
+
+    /// Holds these keys, if nobody minds.
+    fn hold(&mut self, now: Time, keys: &[Label]) {
+        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None };
+        if let Ok(id) = self.member.announce(now, intent, Purpose::Hold) {
+            self.holds.begin(now, keys, id);
+        }
+    }
+
+    /// Ends what is held and quiet.
+    fn rest(&mut self, now: Time, quiet: Span) {
+        for (id, outcome) in self.holds.rest(now, quiet) {
+            self.member.ended(now, id, outcome);
+        }
     }
 }
 

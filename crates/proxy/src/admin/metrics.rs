@@ -2,7 +2,7 @@
 
 use super::cache::caching;
 use super::status::{bypassed, not_ready};
-use crate::api::Caching;
+use crate::api::{Caching, Cluster, Leases, Member, Shares};
 use crate::cached::Area;
 use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Spread, Status, Totals, reads};
 use crate::event::Shared;
@@ -51,7 +51,11 @@ impl Collector for Scrape {
         of_decisions(&mut page, shared, &totals)?;
         of_caches(&mut page, shared)?;
         of_clients(&mut page, shared, &totals)?;
-        of_servers(&mut page, shared)
+        of_servers(&mut page, shared)?;
+        match shared.peers().zip(shared.accord()) {
+            Some((peers, accord)) => of_cluster(&mut page, &peers.status(accord)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -163,12 +167,61 @@ fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     page.counters("server_connects", "Connections made to a server", connects)
 }
 
+/// Labels are members, at most 16 of them, and reasons, which are fixed.
+fn of_cluster(page: &mut Page<'_>, cluster: &Cluster) -> fmt::Result {
+    let each = |value: fn(&Member) -> u64| {
+        cluster.members.iter().map(move |member| ([("member", member.name.as_str())], value(member)))
+    };
+    page.gauges("cluster_member_up", "Whether messages pass both ways", each(|it| it.up.into()))?;
+    page.gauges("cluster_member_in_view", "Whether a member is in the view", each(|it| it.in_view.into()))?;
+    page.gauge("cluster_view_epoch", "The number of the view", cluster.epoch)?;
+    page.gauge("cluster_in_view", "Whether this daemon is in the view", cluster.in_view.into())?;
+    let refused = cluster.refused.iter().map(|(why, count)| ([("reason", why.as_str())], *count));
+    page.counters("cluster_refused", "What came from the network and was refused, by reason", refused)?;
+    page.counter("cluster_lost", "Frames and datagrams that had no way", cluster.lost)?;
+    of_leases(page, &cluster.leases)?;
+    let Shares { told, heard, refused, lag_ms, bytes } = cluster.shares;
+    let ways = [([("way", "told")], told), ([("way", "heard")], heard), ([("way", "refused")], refused)];
+    page.counters("cluster_shares", "Load shares", ways)?;
+    page.gauge("cluster_share_bytes", "The largest load share that was told", bytes)?;
+    page.seconds("cluster_share_lag_seconds", "How old a change of load is on average when it is told", lag_ms / 1e3)
+}
+
+fn of_leases(page: &mut Page<'_>, leases: &Leases) -> fmt::Result {
+    page.gauge("cluster_leased", "Whether answers may come from the cache", (leases.live_ms > 0.0).into())?;
+    page.gauge("cluster_acts", "Whether mutations may leave", leases.acts.into())?;
+    page.gauge("cluster_waiting", "Mutations that wait for other members now", leases.waiting as u64)?;
+    page.seconds("cluster_waiting_longest_seconds", "For how long the first of them has", leases.longest_ms / 1e3)?;
+    page.gauge("cluster_pending", "Mutations in the cluster that are not over", leases.pending as u64)?;
+    page.gauge("cluster_holds", "Keys under write pressure that are held", leases.holds as u64)?;
+    page.counter("cluster_announced", "Mutations announced", leases.announced)?;
+    page.counter("cluster_held", "Mutations that left under a hold, without an announcement", leases.held)?;
+    page.counter("cluster_permitted", "Announcements that the others let through", leases.permitted)?;
+    let waited = leases.wait_mean_ms / 1e3 * leases.permitted as f64;
+    page.total_seconds("cluster_wait_seconds", "How long those waited in all", waited)?;
+    page.counter("cluster_announcements_refused", "Announcements that were refused", leases.refused)?;
+    page.counter("cluster_marked", "Mutations of others that were marked here", leases.marked)?;
+    page.counter("cluster_flushed", "Times that all was forgotten because leases were lost", leases.flushed)?;
+    page.counter("cluster_messages", "Messages said to other members", leases.messages)?;
+    page.counter("cluster_frames", "Frames that they went in", leases.frames)?;
+    page.counter("cluster_malformed", "Messages of others that could not be read", leases.malformed)
+}
+
 /// The page that is written.
 struct Page<'e>(DescriptorEncoder<'e>);
 
 impl Page<'_> {
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn total_seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let none: Option<&Exemplar<NoLabelSet, f64>> = None;
+        self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, none)
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {

@@ -4,7 +4,7 @@ use super::address;
 use super::key::Table;
 use super::nearest::suggestion;
 use super::reading::{Reading, Section, Value};
-use super::value::{self, Typed, file, one_or_many, placed, time};
+use super::value::{self, Typed, file, flag, one_or_many, placed, time};
 use midas_cluster::MEMBERS_MAX;
 use midas_core::time::Span;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ pub struct Cluster {
     pub lease: Span,
     /// How long a member may be silent before the others go on without it.
     pub suspect_after: Span,
+    /// Whether it tells the others what it has in flight, and heeds what they tell.
+    pub shares: bool,
 }
 
 /// A member of a cluster.
@@ -49,6 +51,7 @@ pub(super) fn cluster(section: &Section<'_>, reading: &mut Reading<'_>) -> Optio
     let me = section.given("me", reading, placed(value::name));
     let lease = section.read("lease", reading, time(LEASE_MIN, PATIENCE_MAX));
     let suspect_after = section.read("suspect_after", reading, time(SUSPECT_MIN, PATIENCE_MAX));
+    let shares = section.read("shares", reading, flag);
     let members = members?;
     different(&members, section, reading);
     let members: Vec<ClusterMember> = members.into_iter().map(|member| member.value).collect();
@@ -62,6 +65,7 @@ pub(super) fn cluster(section: &Section<'_>, reading: &mut Reading<'_>) -> Optio
         me: me?,
         lease: lease?,
         suspect_after: suspect_after?,
+        shares: shares?,
     };
     Some((cluster, listen))
 }

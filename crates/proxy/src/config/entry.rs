@@ -135,6 +135,7 @@ fn of_cluster(cluster: Option<&Cluster>) -> Vec<Entry> {
         ("me", said(&|cluster| cluster.me.clone())),
         ("lease", said(&|cluster| show_span(cluster.lease))),
         ("suspect_after", said(&|cluster| show_span(cluster.suspect_after))),
+        ("shares", said(&|cluster| cluster.shares.to_string())),
     ];
     at(&Place { table: Table::Cluster, name: None }, values)
 }

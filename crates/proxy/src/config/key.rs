@@ -497,6 +497,13 @@ pub const KEYS: &[Key] = &[
         ..CLUSTER
     },
     Key {
+        name: "shares",
+        takes: "true or false",
+        default: Fallback::Value("true"),
+        meaning: "whether it tells the others what it has in flight at the servers, and heeds what they tell",
+        ..CLUSTER
+    },
+    Key {
         name: "connections",
         takes: "count, 1..1000000",
         default: Fallback::Value("16384"),

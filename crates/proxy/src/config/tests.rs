@@ -99,6 +99,7 @@ key_file = "/etc/m.key"
 me = "b"
 lease = "500ms"
 suspect_after = "10s"
+shares = false
 [limits]
 connections = 100
 record = "1MiB"
@@ -268,6 +269,7 @@ fn every_key_may_be_given_otherwise() {
         "b",
         "500ms",
         "10s",
+        "false",
         "100",
         "1MiB",
         "16",

@@ -202,11 +202,14 @@ impl<K: Copy + Ord> Member<K> {
         self.others().map(|life| self.ask_at(life)).min()
     }
 
-    /// A grant is renewed when half of it is over; who gave none yet is asked more often.
+    /// A grant is renewed when half of it is over; who gave none yet is asked more often, but not while its answer is on its way in parts: every
+    /// question is answered with all that is known, and what waits in a connection would only grow.
     fn ask_at(&self, life: Life) -> Time {
         let peer = &self.peers[usize::from(life.member.0)];
         let Some(at) = peer.asked else { return Time::ZERO };
-        let patience = if at + self.terms.shorter(self.terms.lease) <= peer.held_until { RENEW } else { RETRY };
+        let holds = at + self.terms.shorter(self.terms.lease) <= peer.held_until;
+        let is_told = peer.heard.is_some_and(|(of, _)| of == at);
+        let patience = if holds || is_told { RENEW } else { RETRY };
         at + Span::from_nanos(self.terms.lease.as_nanos() / patience)
     }
 

@@ -321,3 +321,29 @@ fn who_comes_back_is_told_all_that_ended_though_it_is_more_than_one_message_hold
         assert_eq!(net.announce(13_000, 2, intent(number, &[7], &[])), Err(Refusal::Executed(None)), "{number}");
     }
 }
+
+#[test]
+fn who_is_being_told_in_parts_does_not_ask_again_at_once() {
+    let mut net = Net::leased();
+    net.members[0].view(at(9_000), view(2, &[0, 1, 2]));
+    // Its own grants have run out: it may ask.
+    net.members[0].tick(at(9_000));
+    let asked = core::iter::from_fn(|| net.members[0].effect()).find_map(|effect| match effect {
+        Effect::Send(to, Message::Ask { asked, .. }) if to == life(1) => Some(asked),
+        _ => None,
+    });
+    let asked = asked.expect("a new view is asked about");
+    net.members[0].hear(at(9_010), life(1), Message::Tell { epoch: 2, asked, part: 0, told: Vec::new() });
+    let mut again = Vec::new();
+    for now in (9_010..=10_200).step_by(10) {
+        net.members[0].tick(at(now));
+        while let Some(effect) = net.members[0].effect() {
+            if let Effect::Send(to, Message::Ask { .. }) = effect {
+                again.push((to.member.0, now));
+            }
+        }
+    }
+    let first = |member: u8| again.iter().find(|(to, _)| *to == member).map(|(_, now)| *now);
+    assert!(first(2).is_some_and(|now| now <= 9_260), "who said nothing is asked soon: {again:?}");
+    assert!(first(1).is_some_and(|now| (9_990..=10_010).contains(&now)), "who tells is left alone: {again:?}");
+}

@@ -4,6 +4,8 @@
 //! Both sides measure the same: the time-averaged number of calls at a server, in service included, over the time in which
 //! calls come, and the mean of that over servers. What `paper` needs before that, its warm-up, is played on the wire too.
 
+mod balance;
+
 use super::options::{many, span};
 use super::output::print;
 use super::table::Table;
@@ -11,11 +13,11 @@ use crate::failure::Failure;
 use crate::nfsd::raise_file_limit;
 use crate::progress::seconds;
 use crate::signal;
-use crate::stage::{Plan, Stage};
+use crate::stage::{Plan, Player, Stage};
 use clap::Args;
 use midas_core::op::Op;
 use midas_core::time::Span;
-use midas_sim::config::Config;
+use midas_sim::config::{Config, ShareInterval};
 use midas_sim::policy::Contender;
 use midas_workload::{Request, Service, Spec, stream};
 use serde_json::{Value, json};
@@ -27,12 +29,17 @@ use std::time::{Duration, Instant};
 /// Play the same calls on the wire and in the simulator, and compare the servers' queues.
 ///
 /// For every policy and seed: embedded servers and a proxy over loopback sockets, all at the same time, and the same calls in the
-/// simulator. Ends with exit code 1 if a mean queue on the wire is more than 20 % off the simulated one.
+/// simulator. Ends with exit code 1 if a mean queue on the wire is more than 20 % off the simulated one. With several proxies: through
+/// one of them, through all, and through all without load shares, and exit code 1 unless all together are within 15 % of one, and
+/// without shares not.
 #[derive(Args, Debug)]
 pub(crate) struct Live {
     /// Policies, separated by commas
     #[arg(long, default_value = "rr-directory,hash-directory,paper,first-fit")]
     policy: String,
+    /// Proxies that the clients are spread over
+    #[arg(long, default_value_t = 1)]
+    proxies: u32,
     /// A workload of lookups and creates (see `midas sim list`)
     #[arg(long, default_value = "hot:0.5")]
     workload: String,
@@ -69,6 +76,8 @@ pub(crate) struct Live {
 struct Pair {
     policy: String,
     seed: u64,
+    proxies: u32,
+    shares: bool,
     simulated: Figures,
     wire: Figures,
     /// Answers on the wire that were errors.
@@ -88,6 +97,9 @@ impl Live {
         raise_file_limit();
         let stop = signal::stop()?;
         let pairs = all(&configs, &stop)?;
+        if self.proxies > 1 {
+            return balance::judge(&pairs, self.json);
+        }
         let rows: Vec<Value> = pairs.iter().map(Pair::json).collect();
         match self.json {
             true => print(&format!("{}\n", json!({ "tolerance": TOLERANCE, "rows": rows })))?,
@@ -100,6 +112,9 @@ impl Live {
     }
 
     fn configs(&self) -> Result<Vec<Config>, Failure> {
+        if !(1..=PROXIES_MAX).contains(&self.proxies) {
+            return Err(Failure::Usage(format!("--proxies must be in 1..{PROXIES_MAX}, got {}", self.proxies)));
+        }
         if !(1..=SEEDS_MAX).contains(&self.seeds) || self.seed.checked_add(u64::from(self.seeds)).is_none() {
             return Err(Failure::Usage(format!("--seeds must be in 1..{SEEDS_MAX}, got {}", self.seeds)));
         }
@@ -125,11 +140,14 @@ impl Live {
             if !stream(&workload, &config.setting()).all(|call| matches!(call.op, Op::Lookup | Op::Create)) {
                 return Err(Failure::Usage(format!("only lookups and creates are played, and {workload} has others")));
             }
-            configs.extend((0..u64::from(self.seeds)).map(|i| Config { seed: self.seed + i, ..config.clone() }));
+            let seeds = (0..u64::from(self.seeds)).map(|i| Config { seed: self.seed + i, ..config.clone() });
+            configs.extend(seeds.flat_map(|config| balance::arms(&config, self.proxies)));
         }
         match configs.len() {
             0..=ARMS_MAX => Ok(configs),
-            arms => Err(Failure::Usage(format!("at most {ARMS_MAX} policies x seeds run at a time, got {arms}"))),
+            arms => Err(Failure::Usage(format!(
+                "at most {ARMS_MAX} policies x seeds (x 3 with several proxies) run at a time, got {arms}"
+            ))),
         }
     }
 }
@@ -163,6 +181,8 @@ fn pair(config: &Config, stop: &AtomicBool) -> Result<Pair, Failure> {
         service: config.service,
         directories: config.directories,
         files: config.files,
+        proxies: config.proxies,
+        shares: config.shares != ShareInterval::Off,
     };
     let stage = Stage::start(&plan)?;
     let (wire, failed) = on_the_wire(config, &stage, stop)?;
@@ -170,18 +190,19 @@ fn pair(config: &Config, stop: &AtomicBool) -> Result<Pair, Failure> {
     drop(stage);
     let row = midas_sim::run(&config).map_err(|violation| Failure::Broken(violation.to_string()))?.row;
     let simulated = Figures { calls: row.calls, mean_queue: row.mean_queue, worst_queue: row.worst_queue };
-    Ok(Pair { policy: row.policy, seed: row.seed, simulated, wire, failed })
+    let Plan { proxies, shares, .. } = plan;
+    Ok(Pair { policy: row.policy, seed: row.seed, proxies, shares, simulated, wire, failed })
 }
 
 fn on_the_wire(config: &Config, stage: &Stage, stop: &AtomicBool) -> Result<(Figures, u64), Failure> {
     let (quiet, before) = warmup(config);
     let calls: Vec<Request> = stream(&config.workload, &config.setting()).collect();
-    let (begin, mut player) = (Instant::now() + SOON, stage.player()?);
+    let (begin, mut players) = (Instant::now() + SOON, stage.players()?);
     let start = begin + duration(before);
     let end = start + duration(config.duration);
     let broken = |error: std::io::Error| Failure::Broken(format!("{}: {error}", config.policy));
-    let mut failed = player.play(&quiet, begin, start, stop).map_err(broken)?.failed;
-    failed += player.play(&calls, start, end, stop).map_err(broken)?.failed;
+    let mut failed = together(&mut players, &quiet, begin, start, stop).map_err(broken)?;
+    failed += together(&mut players, &calls, start, end, stop).map_err(broken)?;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         thread::sleep(end.saturating_duration_since(Instant::now()).min(SOON));
     }
@@ -192,6 +213,25 @@ fn on_the_wire(config: &Config, stage: &Stage, stop: &AtomicBool) -> Result<(Fig
     let mean_queue = work.iter().map(|server| server.mean_queue).sum::<f64>() / work.len() as f64;
     let worst_queue = work.iter().map(|server| server.worst_queue).max().unwrap_or(0) as u32;
     Ok((Figures { calls: calls.len() as u64, mean_queue, worst_queue }, failed))
+}
+
+/// Every client's calls through its proxy, all at the same time; how many failed.
+fn together(
+    players: &mut [Player<'_>],
+    calls: &[Request],
+    origin: Instant,
+    end: Instant,
+    stop: &AtomicBool,
+) -> std::io::Result<u64> {
+    let proxies = players.len();
+    thread::scope(|scope| {
+        let play = |(number, player): (usize, &mut Player<'_>)| {
+            let its = calls.iter().filter(|call| call.client as usize % proxies == number);
+            player.play(&its.copied().collect::<Vec<_>>(), origin, end, stop)
+        };
+        let playing: Vec<_> = players.iter_mut().enumerate().map(|player| scope.spawn(move || play(player))).collect();
+        playing.into_iter().map(|one| one.join().expect("a player does not panic").map(|answers| answers.failed)).sum()
+    })
 }
 
 /// The calls that a policy wants to see before it is measured, and for how long they come.
@@ -264,5 +304,7 @@ const RTT: Span = Span::from_micros(200);
 /// Calls begin when everything stands.
 const SOON: Duration = Duration::from_millis(100);
 const SEEDS_MAX: u32 = 64;
+/// As many as a cluster has.
+const PROXIES_MAX: u32 = 16;
 /// Each has a dozen threads and some forty descriptors.
 const ARMS_MAX: usize = 64;
