@@ -2,7 +2,8 @@
 //! the servers for the others fetch from it, so that the servers are asked for every name about once in all.
 //!
 //! Counted as in `jobstart`: all calls that the servers executed but NULL and GETATTR, with which proxies ask whether they live, less those that made the
-//! names; held against the distinct names, those of the path and of the job's own directory included.
+//! names; held against the distinct names, those of the path and of the job's own directory included. Calls with which proxies check their hits count too: at
+//! most ten a second in a cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
@@ -40,7 +41,7 @@ fn three_proxies_that_do_not_know_of_each_other_ask_three_times() {
     let mut nfsd = nfsd();
     let proxies: Vec<Serve> = (0..3).map(|_| Site { export: LEASE, ..Site::of(&nfsd.endpoints()) }.start()).collect();
     let calls = calls_for_a_name(&mut nfsd, &proxies);
-    assert!((2.9..3.3).contains(&calls), "{calls} calls for a name");
+    assert!(calls > 2.9, "{calls} calls for a name");
 }
 
 fn nfsd() -> Nfsd {

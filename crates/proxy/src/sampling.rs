@@ -31,7 +31,8 @@ pub(crate) fn run(shared: &Shared) {
         if let Ok((number, sample)) = samples.recv_timeout(LOOK) {
             let (export, area) = areas[number];
             let now = export.pool.time(Instant::now());
-            if due(area, now, last[number], &sample) {
+            let proxies = shared.accord().map_or(1, |accord| accord.fetches.proxies());
+            if due(area, now, last[number], &sample, proxies) {
                 last[number] = Some(now);
                 if let Next::LookAgain(at) = check((export, area), &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
@@ -52,11 +53,11 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 /// Whether a hit is to be checked that `core` has chosen. In `ttl` the loop needs many, and at once: what changes between a hit and its check is taken for
-/// a stale hit. The guard needs few, and must not add to a storm.
-fn due(area: &Area, now: Time, last: Option<Time>, sample: &Sample) -> bool {
+/// a stale hit. The guard needs few, and must not add to a storm: proxies that look after the same files share them.
+fn due(area: &Area, now: Time, last: Option<Time>, sample: &Sample, proxies: usize) -> bool {
     let (pause, late) = match area.cached.mode() {
         Mode::Ttl => (TTL_PAUSE, now.since(sample.told_at()) > LATE),
-        Mode::Strict | Mode::Lease | Mode::Immutable => (GUARD_PAUSE, false),
+        Mode::Strict | Mode::Lease | Mode::Immutable => (GUARD_PAUSE * proxies as u64, false),
     };
     !late && last.is_none_or(|last| now.since(last) >= pause)
 }
@@ -110,7 +111,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// How long it waits for a hit before it looks for other things to do.
 const LOOK: Duration = Duration::from_millis(50);
-/// Checks of an export begin no sooner after each other.
+/// Checks of an export begin no sooner after each other, at all proxies of a cluster together in the second case.
 const TTL_PAUSE: Span = Span::from_millis(5);
 const GUARD_PAUSE: Span = Span::from_millis(100);
 /// In `ttl` a hit that has waited for longer is not checked.

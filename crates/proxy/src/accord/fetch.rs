@@ -125,6 +125,11 @@ impl Fetches {
         (shorter && self.hopes(home) && shunned.load(Relaxed) <= now.as_nanos()).then_some(home)
     }
 
+    /// How many proxies there are, this one included.
+    pub(crate) fn proxies(&self) -> usize {
+        self.homes.load().members.len().max(1)
+    }
+
     /// Members are told, or told this one, that what they keep of this object is not true.
     pub(super) fn dropped(&self, now: Time, object: Key) {
         self.dropped.of(object).fetch_max((now + self.dropped.term).as_nanos(), Relaxed);
