@@ -14,7 +14,7 @@ use midas_proxy::Proxy;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -98,6 +98,16 @@ fn daemons(servers: &[Endpoint]) -> Members {
     Members::start(|| Site { export: HELD, ..Site::of(servers) })
 }
 
+/// Ends a load when it is dropped: one of a test that panicked must not run on beside the next.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// One thing after another happens to the daemons, until the load is over: as many calls as `make soak` wants, or as many as there are in a while.
 /// Members are stopped, killed and cut off in turn, so that each suffers everything.
 fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
@@ -108,14 +118,15 @@ fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
     // Only a member that dies may cost an answer: whoever is stopped or cut off answers late.
     let config = Coherence { calls, duration, changes: 0.1, clients: CLIENTS, timeout: PATIENCE, keep: true, ..config };
     let (begun, begins) = channel();
-    let load = config.clone();
+    let (load, stop) = (config.clone(), Stop::default());
+    let stopped = Arc::clone(&stop.0);
     let load = thread::spawn(move || {
         let mut watch = |what: &str, done: usize, _: usize| {
             if what == "calls" && done > 0 {
                 let _heard_already = begun.send(());
             }
         };
-        run(&load, &AtomicBool::new(false), &mut watch)
+        run(&load, &stopped, &mut watch)
     });
     begins.recv_timeout(PATIENCE).expect("calls are made");
     let mut faults = Vec::new();
@@ -238,7 +249,7 @@ fn set((client, root): &mut (Client, Vec<u8>), mode: u32) -> bool {
 const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 const CLIENTS: u32 = 32;
 const CREATES: &str =
-    "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 30s --timeout 60s --keep";
+    "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 45s --timeout 60s --keep";
 /// Time for everything to happen twice, or once on a busy machine.
 const SHORT: Duration = Duration::from_secs(45);
 const READS: u64 = 20;

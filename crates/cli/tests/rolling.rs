@@ -6,12 +6,13 @@ mod support;
 use midas_lab::{Ganesha, Guest, Part, require};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use support::coherent::LEASED;
 use support::load::Load;
 use support::members::Members;
+use support::over::Over;
 use support::serve::Site;
 use support::switch::Switch;
 
@@ -32,9 +33,10 @@ fn a_rolling_restart_fails_no_operation_of_a_kernel_client_or_of_32_others() {
         .limit(LIMIT);
     let (transcript, loads) = thread::scope(|scope| {
         let rolls = scope.spawn(|| when_asked(&mover, &mut members, &floating));
-        let transcript = guest.run();
         // A guest that failed does not ask.
-        writeln!(TcpStream::connect(asked).unwrap(), "over").unwrap();
+        let over = Over(asked);
+        let transcript = guest.run();
+        drop(over);
         (transcript, rolls.join().unwrap())
     });
     println!("{} in {:?}", transcript.text, transcript.took);
@@ -85,6 +87,6 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// 32 clients.
 const CONNECTIONS: [u64; 3] = [11, 11, 10];
 /// Reads and changes. With few CREATEs and without removals: see failover.rs.
-const MIXED: &str = "--workload zipf:1.1 --write-share 0.01 --depth 2 --duration 60s --timeout 60s";
+const MIXED: &str = "--workload zipf:1.1 --write-share 0.01 --depth 2 --duration 90s --timeout 60s";
 /// What a load needs to make its directories.
 const SETUP: Duration = Duration::from_secs(2);

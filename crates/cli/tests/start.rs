@@ -6,10 +6,11 @@ mod support;
 use midas_lab::{Guest, PATIENCE, Part, bounded, loopback, require, succeeded};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 use support::counted::{CACHED, Counted};
+use support::over::Over;
 use support::serve::Site;
 
 /// Where the search path begins: directories that hold nothing but, the last, the job's own module.
@@ -31,8 +32,9 @@ fn python_starts_from_the_export_and_its_second_start_hardly_reaches_the_servers
     let at = counter.local_addr().unwrap();
     let (transcript, reached) = thread::scope(|scope| {
         let notes = scope.spawn(|| note(&counter, &heads));
+        let over = Over(at);
         let transcript = Guest::of(&proxy.endpoint()).env("COUNTER", &at.port().to_string()).scenario("python").run();
-        writeln!(TcpStream::connect(at).unwrap(), "over").unwrap();
+        drop(over);
         (transcript, notes.join().unwrap())
     });
     println!("{} in {:?}", transcript.text, transcript.took);

@@ -8,10 +8,11 @@ use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use support::counted::Counted;
+use support::over::Over;
 use support::serve::{Serve, Site};
 use support::switch::Switch;
 
@@ -105,8 +106,9 @@ fn takes_out(heads: &Counted, cache: Cache, scenarios: &[&str]) -> (Transcript, 
     let guest = scenarios.iter().fold(guest, |guest, scenario| guest.scenario(scenario));
     let (transcript, stays) = thread::scope(|scope| {
         let moves = scope.spawn(|| move_on(&mover, &switch, (direct, &proxy), cache));
+        let over = Over(asked);
         let transcript = guest.run();
-        writeln!(TcpStream::connect(asked).unwrap(), "over").unwrap();
+        drop(over);
         (transcript, moves.join().unwrap())
     });
     println!("{} in {:?}", transcript.text, transcript.took);

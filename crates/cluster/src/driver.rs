@@ -50,6 +50,8 @@ pub(crate) struct Driver<A> {
     status: Arc<Mutex<Status>>,
     started: Instant,
     beat_at: Instant,
+    /// When we last said that we live.
+    pulsed: Instant,
     scratch: Vec<u8>,
 }
 
@@ -93,6 +95,7 @@ impl<A: Above> Driver<A> {
             status,
             started,
             beat_at: started,
+            pulsed: started,
             scratch: vec![0; SCRATCH],
             settings,
         })
@@ -107,9 +110,12 @@ impl<A: Above> Driver<A> {
         let mut events = Events::with_capacity(EVENTS);
         let mut orders = Vec::new();
         while !self.stopped {
-            let now = Instant::now();
-            if now >= self.beat_at {
-                self.beat(now);
+            if Instant::now() >= self.beat_at {
+                // What came while this thread was busy speaks for those who sent it, before they are judged.
+                if self.poll.poll(&mut events, Some(Duration::ZERO)).is_ok() {
+                    events.iter().for_each(|event| self.event(event));
+                }
+                self.beat(Instant::now());
             }
             let asked = self.converse(&mut orders);
             self.flush();
@@ -202,6 +208,7 @@ impl<A: Above> Driver<A> {
                         self.refused.count(why);
                         return self.close(key);
                     }
+                    self.live(Instant::now());
                 }
                 Ok(false) => return,
                 Err(_) => return self.close(key),
@@ -337,9 +344,24 @@ impl<A: Above> Driver<A> {
         }
     }
 
+    /// Says that we live though there is much to read.
+    fn live(&mut self, now: Instant) {
+        if now < self.pulsed + self.settings.heartbeat {
+            return;
+        }
+        self.pulsed = now;
+        for index in 0..self.peers.len() as u8 {
+            if self.peers[usize::from(index)].as_ref().is_some_and(|peer| peer.reached.is_some()) {
+                let pulse = self.pulse(index, now);
+                self.send(index, Kind::Pulse, &pulse.bytes());
+            }
+        }
+        self.flush();
+    }
+
     /// Several times in `suspect_after`: says that we live, looks who does, dials.
     fn beat(&mut self, now: Instant) {
-        self.beat_at = now + self.settings.heartbeat;
+        (self.beat_at, self.pulsed) = (now + self.settings.heartbeat, now);
         // Who could not be accepted (no more files) is not told of again.
         self.accept();
         let late = |line: &Line| line.unproven() && now.duration_since(line.since) >= GREETING_PATIENCE;

@@ -2,7 +2,7 @@
 //! several proxies, its announcements to the others.
 
 use crate::accord::{ANSWER_MOST, Accord, Label};
-use crate::cached::{Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::cached::{self, Area, Claimed, Fetching, Question, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
 use crate::translate::Kind;
@@ -225,6 +225,10 @@ pub(crate) fn changed(
             }
             (ended, ..) => ended,
         };
+    }
+    if let Some((accord, new)) = shared.accord().zip(reply.and_then(cached::made)) {
+        // Before it can be asked for: a peer may not have heard of it.
+        accord.fetches.dropped(now, new);
     }
     let mut made = Vec::new();
     for (export, touched) in changes.touched {

@@ -87,9 +87,9 @@ impl Loop {
 
     /// A peer answered, or has no answer. One that comes too late finds nobody.
     pub(crate) fn fetched(&mut self, now: Time, id: u64, results: Option<&[u8]>) {
-        let Some(Wanted { call, .. }) = self.loans.wanted.remove(&id) else { return };
+        let Some(Wanted { call, since, .. }) = self.loans.wanted.remove(&id) else { return };
         let Forward { realm, procedure, meaning, owner, .. } = call.errand.forward;
-        let results = results.filter(|results| self.trusts(now, procedure, results));
+        let results = results.filter(|results| self.trusts(since, meaning.place, procedure, results));
         if let Some(accord) = self.shared.accord() {
             accord.fetches.answered(results.is_some());
         }
@@ -104,14 +104,15 @@ impl Loop {
         self.conclude(now, *call, results);
     }
 
-    /// Whether what a peer says can be relied on: of an object that was just made it may not have heard.
-    fn trusts(&self, now: Time, procedure: Procedure, results: &[u8]) -> bool {
-        let fetches = self.shared.accord().map(|accord| &accord.fetches);
-        match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) => fetches.is_some_and(|it| it.trusts(now, Key::of(found.object.bytes()))),
+    /// Whether what a peer says, who was asked then, can be relied on: of an object that was made shortly before, or since, it may not have heard.
+    fn trusts(&self, asked: Time, place: Key, procedure: Procedure, results: &[u8]) -> bool {
+        let trusts = |object| self.shared.accord().is_some_and(|accord| accord.fetches.trusts(asked, object));
+        let sound = match Reply::decode(procedure, results) {
+            Ok(Reply::Lookup(Ok(found))) => trusts(Key::of(found.object.bytes())),
             Ok(_) => true,
             Err(_) => false,
-        }
+        };
+        sound && trusts(place)
     }
 
     /// Reads of which peers say nothing go to servers; peers' reads that nobody answered are forgotten.

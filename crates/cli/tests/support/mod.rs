@@ -7,6 +7,7 @@ pub(crate) mod lines;
 pub(crate) mod load;
 pub(crate) mod members;
 pub(crate) mod nfsd;
+pub(crate) mod over;
 pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod switch;

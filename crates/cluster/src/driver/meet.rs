@@ -43,7 +43,7 @@ impl<A: Above> Driver<A> {
     fn open(&mut self, socket: TcpStream, stage: Stage, now: Instant) -> io::Result<usize> {
         socket.set_nodelay(true)?;
         // What nobody takes for so long is lost: the path is cut, though neither end may ever be told.
-        sockopt::set_tcp_user_timeout(&socket, self.settings.suspect_after.as_millis() as u32)?;
+        sockopt::set_tcp_user_timeout(&socket, USER_TIMEOUTS * self.settings.suspect_after.as_millis() as u32)?;
         let entry = self.lines.vacant_entry();
         let key = entry.key();
         let line = entry.insert(Line::new(socket, stage, now));
@@ -123,8 +123,13 @@ impl<A: Above> Driver<A> {
         let (index, incarnation, version) = (incoming.peer, incoming.incarnation, incoming.version);
         let software = incoming.software.clone();
         self.lines[key].stage = Stage::Receiving(incoming);
+        // What was on its way on another line may be lost: whoever is above is told that the link was down.
+        let before = self.peers[usize::from(index)].as_mut().and_then(|peer| peer.back.take());
+        if let Some(old) = before {
+            self.close(old);
+        }
         let Some(peer) = &mut self.peers[usize::from(index)] else { return };
-        let before = peer.back.replace(key);
+        peer.back = Some(key);
         match &mut peer.heard {
             Some(heard) if heard.incarnation == incarnation => heard.version = version,
             heard => {
@@ -133,7 +138,7 @@ impl<A: Above> Driver<A> {
         }
         // We send to a life that is over.
         let over = peer.out.filter(|_| peer.reached.is_some_and(|(reached, _)| reached != incarnation));
-        for old in [before, over].into_iter().flatten() {
+        if let Some(old) = over {
             self.close(old);
         }
         if over.is_some() || self.peers[usize::from(index)].as_ref().is_some_and(|peer| peer.out.is_none()) {
@@ -144,5 +149,7 @@ impl<A: Above> Driver<A> {
     }
 }
 
+/// A member that is busy for `suspect_after` and reads nothing is suspected, not cut off: what is on its way would be lost.
+const USER_TIMEOUTS: u32 = 3;
 /// Connections at once that have not shown that a member is at their other end.
 const STRANGERS_MAX: usize = 32;

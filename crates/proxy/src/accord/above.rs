@@ -89,8 +89,9 @@ impl Above for Upper {
             Link::Down => self.reached &= !(1 << peer),
         }
         self.slot.get().into_iter().for_each(|running| running.accord.fetches.links(self.reached));
-        if let (Link::Down, Some(loads)) = (link, self.loads()) {
-            loads.forget(peer);
+        if link == Link::Down {
+            self.slot.get().into_iter().for_each(|running| running.accord.unheard(peer));
+            self.loads().into_iter().for_each(|loads| loads.forget(peer));
         }
     }
 

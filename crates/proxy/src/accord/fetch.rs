@@ -131,7 +131,7 @@ impl Fetches {
     }
 
     /// Members are told, or told this one, that what they keep of this object is not true.
-    pub(super) fn dropped(&self, now: Time, object: Key) {
+    pub(crate) fn dropped(&self, now: Time, object: Key) {
         self.dropped.of(object).fetch_max((now + self.dropped.term).as_nanos(), Relaxed);
     }
 
@@ -313,7 +313,7 @@ const COUNTS: usize = Count::Declined as usize + 1;
 const FETCH: u8 = 10;
 const FETCHED: u8 = 11;
 /// A call that is fetched, and its results: both are small, listings are left out.
-pub(crate) const RECORD_MOST: usize = 4 << 10;
+pub(crate) const RECORD_MOST: usize = 1 << 10;
 const RESULTS_MOST: usize = 8 << 10;
 /// Event loops of a proxy, in the number of a question.
 const LOOP_BITS: u32 = 16;

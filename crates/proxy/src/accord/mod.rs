@@ -187,6 +187,11 @@ impl Accord {
         self.step(|now, inner| inner.member.view(now, view));
     }
 
+    /// Frames of that member may have been lost.
+    pub(crate) fn unheard(&self, member: u8) {
+        self.step(|now, inner| inner.member.unheard(now, MemberId(member)));
+    }
+
     /// A frame of another member. What comes behind something that cannot be read is not looked at.
     pub(crate) fn hear(&self, from: Life, frame: &[u8]) {
         if usize::from(from.member.0) >= lock(&self.inner).outbox.len() {

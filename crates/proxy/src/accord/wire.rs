@@ -12,10 +12,10 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
     let begin = out.len();
     put::u32(out, 0);
     match message {
-        Message::Ask { epoch, asked, holds } => {
+        Message::Ask { epoch, asked, since } => {
             head(out, Tag::Ask, *epoch);
             put::u64(out, asked.as_nanos());
-            put::bool(out, *holds);
+            put::option(out, since.as_ref(), |out, since| put::u64(out, since.as_nanos()));
         }
         Message::Tell { epoch, asked, part, told } => {
             head(out, Tag::Tell, *epoch);
@@ -23,9 +23,10 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
             put::u32(out, *part);
             put_all(out, told);
         }
-        Message::Grant { epoch, asked, past, told, open, upto, parts } => {
+        Message::Grant { epoch, asked, stamp, past, told, open, upto, parts } => {
             head(out, Tag::Grant, *epoch);
             put::u64(out, asked.as_nanos());
+            put::u64(out, stamp.as_nanos());
             put::u32(out, *past as u32);
             put::u64(out, *upto);
             put::u32(out, *parts);
@@ -133,18 +134,25 @@ impl Tag {
     ];
 }
 
+fn time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
+    reader.u64().map(Time::from_nanos)
+}
+
 fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> {
     let number = reader.u32()?;
     let epoch = reader.u64()?;
     let Some(tag) = Tag::ALL.into_iter().find(|tag| *tag as u32 == number) else { return Ok(None) };
     Ok(Some(match tag {
-        Tag::Ask => Message::Ask { epoch, asked: Time::from_nanos(reader.u64()?), holds: reader.bool()? },
+        Tag::Ask => {
+            let asked = time(reader)?;
+            Message::Ask { epoch, asked, since: reader.option(time)? }
+        }
         Tag::Grant => {
-            let asked = Time::from_nanos(reader.u64()?);
+            let (asked, stamp) = (time(reader)?, time(reader)?);
             let past = memory(reader.u32()?)?;
             let (upto, parts) = (reader.u64()?, reader.u32()?);
             let (told, open) = (many(reader, TOLD_MOST, told)?, many(reader, TOLD_MOST, id)?);
-            Message::Grant { epoch, asked, past, told, open, upto, parts }
+            Message::Grant { epoch, asked, stamp, past, told, open, upto, parts }
         }
         Tag::Tell => {
             let (asked, part) = (Time::from_nanos(reader.u64()?), reader.u32()?);
@@ -342,9 +350,19 @@ mod tests {
             states.iter().map(|state| Told { id, intent: intent.clone(), state: state.clone() }).collect();
         let asked = Time::from_nanos(5);
         let mut all = vec![
-            Message::Ask { epoch: 1, asked, holds: true },
+            Message::Ask { epoch: 1, asked, since: Some(asked) },
+            Message::Ask { epoch: 1, asked, since: None },
             Message::Tell { epoch: 1, asked, part: 3, told: told.clone() },
-            Message::Grant { epoch: 1, asked, past: Memory::Tidy, told, open: vec![id], upto: 4, parts: 4 },
+            Message::Grant {
+                epoch: 1,
+                asked,
+                stamp: asked,
+                past: Memory::Tidy,
+                told,
+                open: vec![id],
+                upto: 4,
+                parts: 4,
+            },
             Message::Release { epoch: 3 },
             Message::Announce { epoch: 1, id, round: 2, intent: bare },
             Message::Acknowledge { epoch: 1, id, round: 2 },

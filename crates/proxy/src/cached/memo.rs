@@ -100,7 +100,9 @@ impl Memo {
 
     /// Remembers an answer that the cache has given; the last but one of its digest makes room.
     pub(crate) fn keep(&mut self, now: Time, asks: &Asks<'_>, (kind, basis): (Kind, Basis), record: &[u8]) {
-        let Some(digest) = digest(asks).filter(|_| record.len() <= RECORD_MOST) else { return };
+        // Arguments may be followed by anything, as long as a record may be.
+        let small = asks.args.len() <= ARGS_MOST && record.len() <= RECORD_MOST;
+        let Some(digest) = digest(asks).filter(|_| small) else { return };
         if self.places.is_empty() {
             self.places.resize(PLACES, Answer::NONE);
         }
@@ -167,7 +169,9 @@ fn digest(asks: &Asks<'_>) -> Option<usize> {
 const XID: usize = 4;
 /// Answers that are remembered.
 const PLACES: usize = 4096;
-/// The longest that is: a name with two sets of attributes.
+/// The longest call that is: a handle and a name.
+const ARGS_MOST: usize = 512;
+/// The longest answer: a handle with two sets of attributes.
 const RECORD_MOST: usize = 512;
 /// How long an answer is given again.
 const LIFE: Span = Span::from_millis(100);

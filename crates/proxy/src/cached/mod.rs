@@ -31,7 +31,7 @@ pub(crate) use memo::{Asks, Memo};
 pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching};
-pub(crate) use touch::{Claimed, Touched, Unfound};
+pub(crate) use touch::{Claimed, Touched, Unfound, made};
 use turns::Turns;
 
 use crate::accord::Leases;

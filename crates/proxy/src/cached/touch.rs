@@ -122,10 +122,9 @@ impl Cached {
         ended: Ended,
         reply: Option<(Procedure, &[u8])>,
     ) -> Option<Key> {
+        let made = reply.and_then(made);
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
         // Others may have seen what was made before it was complete.
-        let made =
-            reply.as_ref().and_then(leads).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made));
         if let Some(made) = made {
             self.gone(now, made);
         }
@@ -316,6 +315,12 @@ impl<'c> Changes<'c> {
     fn name(what: DirOp<'c>, target: Target) -> Self {
         Self { names: [Some((what, target)), None], objects: [Some((what.dir, Role::Directory)), None] }
     }
+}
+
+/// The object that a reply says was made.
+pub(crate) fn made((procedure, results): (Procedure, &[u8])) -> Option<Key> {
+    let reply = Reply::decode(procedure, results).ok()?;
+    leads(&reply).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made))
 }
 
 /// Where the call's name leads now. Of a RENAME that cannot be said: it does nothing if both names are of one object.

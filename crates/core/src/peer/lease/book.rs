@@ -199,20 +199,11 @@ impl<K: Copy + Ord> Book<K> {
 
     /// Forgets what no client asks for any more.
     fn forget(&mut self, now: Time, remember: Span) {
-        while let Some((at, id)) = self.passed.front().copied() {
-            let lapsed = now.since(at) >= remember || self.passed.len() > PASSED_MAX;
-            if !lapsed || self.records.get(&id).is_some_and(|record| record.marks) {
-                break;
-            }
-            self.passed.pop_front();
-            self.records.remove(&id);
-        }
-        while let Some((at, id)) = self.finished.front().copied() {
-            let lapsed = now.since(at) >= remember || self.finished.len() > FINISHED_MAX;
-            if !lapsed || self.records.get(&id).is_some_and(|record| record.marks) {
-                return;
-            }
-            self.finished.pop_front();
+        let Self { records, passed, finished, .. } = self;
+        let marks = |id: AttemptId| records.get(&id).is_some_and(|record| record.marks);
+        let mut over = lapsed(now, remember, passed, PASSED_MAX, marks);
+        over.extend(lapsed(now, remember, finished, FINISHED_MAX, marks));
+        for id in over {
             let Some(record) = self.records.remove(&id) else { continue };
             let Some(operation) = record.intent.operation else { continue };
             if let Some(ids) = self.operations.get_mut(&operation) {
@@ -408,6 +399,27 @@ impl<K: Copy + Ord> Member<K> {
             self.effects.extend(same.into_iter().map(Effect::Unmark));
         }
     }
+}
+
+/// Takes out the oldest that nobody asks for any more. One that still marks counts as one that ended now: it must not keep the others.
+fn lapsed(
+    now: Time,
+    remember: Span,
+    queue: &mut VecDeque<(Time, AttemptId)>,
+    most: usize,
+    marks: impl Fn(AttemptId) -> bool,
+) -> Vec<AttemptId> {
+    let mut over = Vec::new();
+    for _ in 0..queue.len() {
+        let full = queue.len() > most;
+        let Some((_, id)) = queue.front().copied().filter(|(at, _)| full || now.since(*at) >= remember) else { break };
+        queue.pop_front();
+        match marks(id) {
+            true => queue.push_back((now, id)),
+            false => over.push(id),
+        }
+    }
+    over
 }
 
 fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {

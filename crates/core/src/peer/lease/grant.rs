@@ -1,7 +1,7 @@
 //! Leases: asked for, given, held, lapsed (R2-R4, R9, R10).
 
 use super::attempt::AttemptId;
-use super::view::Life;
+use super::view::{Life, MemberId};
 use super::{Effect, Member, Memory, Message, Rule, State, Told};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
@@ -25,8 +25,8 @@ pub(super) struct Peer {
     asked: Option<Time>,
     /// The parts that came ahead of the grant that was asked for then.
     heard: Option<(Time, u64)>,
-    /// Whether it told what it knows, in this view.
-    merged: bool,
+    /// When it last told what it knows, in this view, by its own clock.
+    merged: Option<Time>,
     /// What it can say of the time before this view.
     past: Memory,
 }
@@ -56,17 +56,17 @@ impl Peer {
 
 impl<K: Copy + Ord> Member<K> {
     /// A member wants to answer from its cache.
-    pub(super) fn asked(&mut self, now: Time, from: Life, epoch: u64, (asked, holds): (Time, bool)) {
+    pub(super) fn asked(&mut self, now: Time, from: Life, epoch: u64, (asked, since): (Time, Option<Time>)) {
         if !self.current(from, epoch) || now < self.quiet_until() {
             return;
         }
-        if !holds && now < self.peer(from).told_until {
+        if since.is_none() && now < self.peer(from).told_until {
             return;
         }
-        let since = now - self.terms.longer(self.terms.lease);
-        let told = match (self.rules.has(Rule::Carry), holds) {
-            (true, false) => self.book.told().collect(),
-            (true, true) => self.book.told_since(since, self.me).collect(),
+        let term = now - self.terms.longer(self.terms.lease);
+        let told = match (self.rules.has(Rule::Carry), since) {
+            (true, None) => self.book.told().collect(),
+            (true, Some(since)) => self.book.told_since(since.min(term), self.me).collect(),
             (false, _) => Vec::new(),
         };
         let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
@@ -88,7 +88,7 @@ impl<K: Copy + Ord> Member<K> {
         peer.given_until = peer.given_until.max(until);
         peer.given_to = Some(from);
         let upto = self.book.upto();
-        self.say(from, Message::Grant { epoch, asked, past, told, open, upto, parts });
+        self.say(from, Message::Grant { epoch, asked, stamp: now, past, told, open, upto, parts });
     }
 
     /// A part of what a member knows, ahead of its grant.
@@ -124,7 +124,7 @@ impl<K: Copy + Ord> Member<K> {
         now: Time,
         from: Life,
         epoch: u64,
-        (asked, past): (Time, Memory),
+        (asked, stamp, past): (Time, Time, Memory),
         (told, open, upto): (Vec<Told<K>>, Vec<AttemptId>, u64),
     ) {
         if !self.current(from, epoch) {
@@ -142,7 +142,7 @@ impl<K: Copy + Ord> Member<K> {
         };
         let peer = self.peer(from);
         peer.held_until = peer.held_until.max(asked + term);
-        (peer.merged, peer.past) = (true, past);
+        (peer.merged, peer.past) = (Some(stamp), past);
         self.install(now);
     }
 
@@ -161,7 +161,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Whether every other member has told what it knew: then the view holds here (R9), and is clean or not (R10).
     pub(super) fn install(&mut self, now: Time) {
-        let merged = |life: Life| self.peers[usize::from(life.member.0)].merged;
+        let merged = |life: Life| self.peers[usize::from(life.member.0)].merged.is_some();
         if self.view.is_none() || self.installed == self.epoch || !self.others().all(merged) {
             return;
         }
@@ -191,9 +191,9 @@ impl<K: Copy + Ord> Member<K> {
         for life in due {
             let epoch = self.epoch;
             let peer = self.peer(life);
-            let holds = peer.merged && now < peer.held_until;
+            let since = peer.merged;
             peer.asked = Some(now);
-            self.say(life, Message::Ask { epoch, asked: now, holds });
+            self.say(life, Message::Ask { epoch, asked: now, since });
         }
     }
 
@@ -216,6 +216,15 @@ impl<K: Copy + Ord> Member<K> {
     /// Until when every other member's grant is good.
     pub(super) fn leases_until(&self) -> Time {
         self.others().map(|life| self.peers[usize::from(life.member.0)].held_until).min().unwrap_or(Time::FAR)
+    }
+
+    /// What that member says may be lost: its grant counts no longer, since what it said without being acknowledged, to drop what is kept of new
+    /// objects, may be lost too.
+    pub fn unheard(&mut self, now: Time, member: MemberId) {
+        if let Some(peer) = self.peers.get_mut(usize::from(member.0)) {
+            (peer.held_until, peer.asked, peer.heard) = (Time::ZERO, None, None);
+        }
+        self.settle(now);
     }
 
     /// No answer from the cache until every lease is there again.

@@ -26,8 +26,8 @@ pub enum Message<K> {
         epoch: u64,
         /// Now, on my clock.
         asked: Time,
-        /// Whether I held your grant without a gap; if not, tell me all that you know.
-        holds: bool,
+        /// The stamp of your last grant that I have, in this view: tell me what is new since then. None: all that you know.
+        since: Option<Time>,
     },
     /// A part of what I know of mutations, ahead of a grant that could not carry all of it.
     Tell {
@@ -46,9 +46,11 @@ pub enum Message<K> {
         epoch: u64,
         /// When you asked, on your clock.
         asked: Time,
+        /// Now, on my clock.
+        stamp: Time,
         /// What I can say of the time before this view.
         past: Memory,
-        /// What I know of mutations: all of it, or what is unfinished if you held my grant.
+        /// What I know of mutations: all of it, or what is unfinished or new since the grant that you have.
         told: Vec<Told<K>>,
         /// My attempts that are not over.
         open: Vec<AttemptId>,

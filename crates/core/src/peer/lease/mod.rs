@@ -184,11 +184,11 @@ impl<K: Copy + Ord> Member<K> {
         // A lease that lapsed is noticed before another one comes.
         self.settle(now);
         match message {
-            Message::Ask { epoch, asked, holds } => self.asked(now, from, epoch, (asked, holds)),
+            Message::Ask { epoch, asked, since } => self.asked(now, from, epoch, (asked, since)),
             Message::Tell { epoch, asked, part, told } => self.told_part(now, from, epoch, (asked, part), told),
-            Message::Grant { epoch, asked, past, told, open, upto, parts } => {
+            Message::Grant { epoch, asked, stamp, past, told, open, upto, parts } => {
                 if self.heard_parts(from, asked, parts) {
-                    self.granted(now, from, epoch, (asked, past), (told, open, upto));
+                    self.granted(now, from, epoch, (asked, stamp, past), (told, open, upto));
                 }
             }
             Message::Release { epoch } => self.released(now, from, epoch),

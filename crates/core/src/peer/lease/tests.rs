@@ -311,7 +311,7 @@ fn who_comes_back_is_told_all_that_ended_though_it_is_more_than_one_message_hold
     // Whoever asks again while it comes is not told all of it once more.
     let mut told = |now| {
         let before = net.members[0].effects.len();
-        net.members[0].hear(at(now), life(2), Message::Ask { epoch: 3, asked: at(now), holds: false });
+        net.members[0].hear(at(now), life(2), Message::Ask { epoch: 3, asked: at(now), since: None });
         let said = net.members[0].effects.len() - before;
         net.settle(at(now));
         said
@@ -346,4 +346,27 @@ fn who_is_being_told_in_parts_does_not_ask_again_at_once() {
     let first = |member: u8| again.iter().find(|(to, _)| *to == member).map(|(_, now)| *now);
     assert!(first(2).is_some_and(|now| now <= 9_260), "who said nothing is asked soon: {again:?}");
     assert!(first(1).is_some_and(|now| (9_990..=10_010).contains(&now)), "who tells is left alone: {again:?}");
+}
+
+#[test]
+fn what_a_member_may_have_said_in_vain_costs_its_grant_and_all_that_was_kept() {
+    let mut net = Net::leased();
+    assert!(net.members[0].answers_until() > at(3_000));
+    net.members[0].unheard(at(3_000), MemberId(1));
+    assert_eq!(net.members[0].answers_until(), Time::ZERO);
+    net.members[0].tick(at(3_001));
+    let asks = |effect: &Effect<u64>| match effect {
+        Effect::Send(to, Message::Ask { asked, since, .. }) if *to == life(1) => Some((*asked, *since)),
+        _ => None,
+    };
+    let (asked, since) =
+        core::iter::from_fn(|| net.members[0].effect()).find_map(|it| asks(&it)).expect("it asks anew");
+    assert!(since.is_some(), "only for what is new");
+    let past = Memory::View;
+    let grant =
+        Message::Grant { epoch: 1, asked, stamp: at(3_002), past, told: vec![], open: vec![], upto: 0, parts: 0 };
+    net.members[0].hear(at(3_002), life(1), grant);
+    let mut effects = core::iter::from_fn(|| net.members[0].effect());
+    assert!(effects.any(|effect| matches!(effect, Effect::Flush)), "it forgets before it answers");
+    assert!(net.members[0].answers_until() > at(3_002));
 }
