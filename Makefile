@@ -22,7 +22,10 @@ SYSUSERS := $(PREFIX)/lib/sysusers.d/midas.conf
 EXAMPLE := $(SYSCONFDIR)/midas/midas.toml.example
 
 # cargo-nextest is quicker and isolates tests; cargo test runs the same ones.
-RUN_TESTS := $(if $(shell cargo nextest --version 2>/dev/null),cargo nextest run,cargo test)
+NEXTEST := $(shell cargo nextest --version 2>/dev/null)
+RUN_TESTS := $(if $(NEXTEST),cargo nextest run,cargo test)
+# Optimised, but linked quickly: see Cargo.toml.
+PROVE := $(if $(NEXTEST),--cargo-profile,--profile) prove
 
 .PHONY: help
 help: ## Print this list
@@ -62,8 +65,9 @@ build: ## Build the release binary
 	cargo build --release -p midas-cli
 
 .PHONY: smoke
-smoke: build ## Run a short simulation
-	$(MIDAS) sim run --servers 8 --workload zipf:1.1 --policy first-fit --duration 30s
+smoke: ## Run a short simulation
+	cargo build --profile prove -p midas-cli
+	$(TARGET)/prove/midas sim run --servers 8 --workload zipf:1.1 --policy first-fit --duration 30s
 
 .PHONY: doctest
 doctest: ## Run the examples in the API documentation
@@ -74,8 +78,8 @@ deny: ## Check the dependencies' licenses, sources and bans
 	@if grep -qs '^cargo-deny' $(SKIPPED); then echo "skipped: cargo deny"; else set -x; cargo deny --locked check bans licenses sources; fi
 
 .PHONY: prove
-prove: ## Run the long proofs against the release binary
-	$(RUN_TESTS) --release -p midas-cli
+prove: ## Run the long proofs against an optimised binary
+	$(RUN_TESTS) $(PROVE) -p midas-cli
 
 .PHONY: advisories
 advisories: ## Check the dependencies against the advisory database (needs the network)
