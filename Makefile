@@ -32,10 +32,10 @@ help: ## Print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: check
-check: fmt lint doc unit smoke ## Format, lints, docs, unit tests, a short simulation (under 3 minutes)
+check: fmt lint doc unit short smoke ## Format, lints, docs, unit tests, a short simulation (under 3 minutes)
 
 .PHONY: test
-test: setup check doctest deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
+test: setup fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
 .PHONY: setup
@@ -54,10 +54,13 @@ lint: ## Run clippy; warnings are errors
 doc: ## Build the API documentation; warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
-# The command's own integration tests are the long proofs: here only the short ones run.
+# The command's own tests are among the proofs.
 .PHONY: unit
-unit: ## Run the unit tests, the tidy test and the digests
+unit: ## Run the unit tests
 	$(RUN_TESTS) --workspace --exclude midas-cli --lib --bins --tests
+
+.PHONY: short
+short: ## Run the command's short tests, the tidy test and the digests, in a build for debugging
 	$(RUN_TESTS) -p midas-cli --bins --test tidy --test digest
 
 .PHONY: build
@@ -68,10 +71,6 @@ build: ## Build the release binary
 smoke: ## Run a short simulation
 	cargo build --profile prove -p midas-cli
 	$(TARGET)/prove/midas sim run --servers 8 --workload zipf:1.1 --policy first-fit --duration 30s
-
-.PHONY: doctest
-doctest: ## Run the examples in the API documentation
-	cargo test --doc --workspace
 
 .PHONY: deny
 deny: ## Check the dependencies' licenses, sources and bans
