@@ -24,8 +24,8 @@ fn a_job_start_asks_the_servers_for_every_name_once_and_is_fifteen_times_quicker
     let servers: Vec<String> = nfsd.addresses.iter().map(|address| format!("{address}/")).collect();
     let job = format!("--clients 256 --libraries {libraries} --path {PATH} --json");
     let direct = started(&format!("bench job-start {} {job}", servers.join(",")));
-    let mut quickest = f64::INFINITY;
-    // A machine with other work slows the proxy and not the servers, which only wait: the best of five.
+    // A machine with other work slows the proxy and not the servers, which only wait, and every second some answers are checked: the best of
+    // five.
     for _ in 0..5 {
         let proxy = proxy(&nfsd);
         let before = calls(&mut nfsd);
@@ -35,19 +35,13 @@ fn a_job_start_asks_the_servers_for_every_name_once_and_is_fifteen_times_quicker
         let reached = calls(&mut nfsd) - before - made(libraries);
         let most = (names + 1 + PATH) as f64 * 1.05;
         eprintln!("{reached} calls reached the servers for {names} names; direct {direct}, through {through}");
-        assert!(
-            reached as f64 <= most,
-            "{reached} calls reached the servers, at most {most}: {}",
-            proxy.command("status")
-        );
-        quickest = quickest.min(through["seconds"].as_f64().unwrap());
-        let ratio = direct["seconds"].as_f64().unwrap() / quickest;
-        if ratio >= 15.0 {
+        let ratio = direct["seconds"].as_f64().unwrap() / through["seconds"].as_f64().unwrap();
+        if reached as f64 <= most && ratio >= 15.0 {
             return;
         }
-        eprintln!("{ratio:.1} times quicker");
+        eprintln!("{reached} of at most {most:.0} calls, {ratio:.1} times quicker: {}", proxy.command("status"));
     }
-    panic!("never fifteen times quicker: {quickest} s, directly {direct}");
+    panic!("never for every name once and fifteen times quicker");
 }
 
 fn proxy(nfsd: &Nfsd) -> Serve {

@@ -9,7 +9,7 @@ use crate::report::{Count, Report, Violation};
 use crate::staleness::Staleness;
 use crate::step::{Need, Step, Then};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -88,14 +88,16 @@ impl Checker {
         let unknown = record_is_lost(&record);
         let record = Rc::new(record);
         let mut open = Vec::new();
-        for (key, step, sure) in self.steps(&record) {
+        let newcomers = self.newcomers(&record);
+        for (key, step, sure) in self.steps(&record, &newcomers) {
             self.begin((key, step, sure), unknown, &record, &mut open);
         }
         if unknown {
             self.cut |= record.kind == Kind::CreateOver;
             return;
         }
-        let floors = record.seen.iter().map(|seen| self.times.get(&seen.object).copied().unwrap_or(0)).collect();
+        let known = |object: u64| if newcomers.contains(&object) { None } else { self.times.get(&object).copied() };
+        let floors = record.seen.iter().map(|seen| known(seen.object).unwrap_or(0)).collect();
         self.ends.push(Reverse((record.end, self.number)));
         self.under_way.insert(self.number, UnderWay { record, open, floors });
         self.report.concurrency = self.report.concurrency.max(self.under_way.len());
@@ -127,15 +129,12 @@ impl Checker {
         self.report.unknown += u64::from(record_is_lost(record));
     }
 
-    /// What a call means, with the names that a whole listing does not show. Of what was made while a listing ran, the listing may show what the
-    /// name led to before: its attributes count once somebody else has seen it.
-    fn steps(&mut self, record: &Record) -> Vec<(Key, Step, Sure)> {
+    /// What a call means, with the names that a whole listing does not show.
+    fn steps(&mut self, record: &Record, newcomers: &HashSet<u64>) -> Vec<(Key, Step, Sure)> {
         let mut steps = Vec::new();
         meaning(record, |key, step, sure| steps.push((key, step, sure)));
         steps.retain(|(key, step, _)| self.registers.keeps(*key, *step) && self.is_checked(*key));
-        if record.kind == Kind::Readdirplus {
-            steps.retain(|(key, _, _)| key.object().is_none_or(|object| self.times.get(&object).is_some()));
-        }
+        steps.retain(|(key, _, _)| key.object().is_none_or(|object| !newcomers.contains(&object)));
         for (key, _, _) in &steps {
             if let Key::Name(dir, name) = key {
                 self.names.entry(*dir).or_default().insert(*name);
@@ -157,6 +156,22 @@ impl Checker {
             cut.for_each(|(_, step, _)| *step = Step::write(Then::Set(0)));
         }
         steps
+    }
+
+    /// What came to its name while a listing with attributes ran: the listing may show it with those of what the name led to before.
+    fn newcomers(&mut self, record: &Record) -> HashSet<u64> {
+        let (Kind::Readdirplus, Some(Place { dir, .. })) = (record.kind, record.at) else { return HashSet::new() };
+        let mut shown: HashSet<u64> = HashSet::new();
+        for (name, object) in record.names.iter().filter(|(_, object)| *object != ABSENT) {
+            let there = match &self.registers.of(Key::Name(dir, *name), self.mode).state {
+                State::Exact(frontier) => frontier.rests_at(*object),
+                State::Bounded(_) => true,
+            };
+            if !there || self.times.get(object).is_none() {
+                shown.insert(*object);
+            }
+        }
+        shown
     }
 
     /// What a CREATE cuts is what the name leads to when it is opened, which may not be what is found afterwards.

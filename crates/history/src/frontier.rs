@@ -111,6 +111,12 @@ impl Frontier {
         Verdict::Fine
     }
 
+    /// Whether it can have this value now, and no call under way changes it.
+    pub(crate) fn rests_at(&self, value: u64) -> bool {
+        let changing = self.pending.iter().flatten().any(|pending| !pending.step.is_read());
+        !changing && self.states.iter().any(|state| state.value == Value::Is(value))
+    }
+
     /// The values that it can have now, or that calls under way may give it; each once.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
         let now = self.states.iter().filter_map(|state| match state.value {

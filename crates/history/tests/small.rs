@@ -117,6 +117,16 @@ fn what_is_wrong_is_found_and_what_looks_alike_is_not() {
             "10-20 create n0 B\n 11-14 page n0 B 9\n 21-22 see B 0 1",
             &[],
         ),
+        (
+            "a listing that overlaps a RENAME shows what was there before",
+            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-25 page n0 C 5\n 21-24 rename o0 n0 C",
+            &[],
+        ),
+        (
+            "but not one that begins after it",
+            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-21 rename o0 n0 C\n 22-23 page n0 C 5",
+            &["size of #000043"],
+        ),
         ("its name counts", "10-11 page n0 B 9\n 12-13 create n0 B", &["name d0/n0"]),
         ("seen after removal", "10-11 create n0 B\n 12-13 remove n0 OK\n 14-15 look n0 B", &["name d0/n0"]),
         ("resurrected", "10-11 create n0 B\n 12-20 remove n0 OK\n 13-14 look n0 -\n 15-16 look n0 B", &["name d0/n0"]),
