@@ -173,4 +173,4 @@ fn lock(path: &Path) -> io::Result<File> {
 /// Messages that wait for the thread.
 const TOLD_MAX: usize = 1024;
 /// Ticks in `suspect_after`: an election takes one to two of [`TICKS_ELECTION`], so that a leader is found before a member is suspected.
-const TICKS_SUSPECT: u32 = 3 * TICKS_ELECTION as u32;
+const TICKS_SUSPECT: u32 = 6 * TICKS_ELECTION as u32;
