@@ -108,26 +108,6 @@ fn what_is_wrong_is_found_and_what_looks_alike_is_not() {
         ),
         ("a cut file", "10-11 create n0 B\n 12-13 size B 5\n 14-15 cut n0 B\n 16-17 see B 5 1", &["size of #000042"]),
         ("a phantom name", "10-11 look n0 X", &["name d0/n0"]),
-        ("a phantom in a listing", "10-11 list f0,n1", &["name d0/n1"]),
-        ("a name that a listing misses", "10-11 create n0 B\n 12-13 list f0", &["name d0/n0"]),
-        ("a listing during the creation", "10-15 create n0 B\n 11-12 list f0\n 13-14 list f0,n0", &[]),
-        ("old attributes in a listing", "4-5 see A 1 1\n 10-11 size A 7\n 12-13 page f0 A 1", &["size of #000041"]),
-        (
-            "a listing that overlaps a creation shows what was there before",
-            "10-20 create n0 B\n 11-14 page n0 B 9\n 21-22 see B 0 1",
-            &[],
-        ),
-        (
-            "a listing that overlaps a RENAME shows what was there before",
-            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-25 page n0 C 5\n 21-24 rename o0 n0 C",
-            &[],
-        ),
-        (
-            "but not one that begins after it",
-            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-21 rename o0 n0 C\n 22-23 page n0 C 5",
-            &["size of #000043"],
-        ),
-        ("its name counts", "10-11 page n0 B 9\n 12-13 create n0 B", &["name d0/n0"]),
         ("seen after removal", "10-11 create n0 B\n 12-13 remove n0 OK\n 14-15 look n0 B", &["name d0/n0"]),
         ("resurrected", "10-11 create n0 B\n 12-20 remove n0 OK\n 13-14 look n0 -\n 15-16 look n0 B", &["name d0/n0"]),
         ("gone too soon", "10-11 create n0 B\n 12-13 look n0 -", &["name d0/n0"]),
@@ -159,6 +139,35 @@ fn what_is_wrong_is_found_and_what_looks_alike_is_not() {
         ("in doubt, but once", "10-11 size A 7 ?\n 12-13 see A 7 1\n 14-15 see A 1 1", &["size of #000041"]),
         ("in doubt, never seen", "10-11 remove f0 OK ?\n 12-13 look f0 A", &[]),
         ("in doubt, made something", "10-11 create n0 X ?\n 12-13 look n0 -\n 14-15 look n0 C\n 16-17 look n0 C", &[]),
+    ];
+    for (what, history, want) in cases {
+        assert_eq!(flagged(&format!("{FILE}{history}"), Mode::Linearizable), *want, "{what}");
+    }
+}
+
+#[test]
+fn listings_show_what_is_there_and_attributes_of_what_was_there_when_they_began() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a phantom in a listing", "10-11 list f0,n1", &["name d0/n1"]),
+        ("a name that a listing misses", "10-11 create n0 B\n 12-13 list f0", &["name d0/n0"]),
+        ("a listing during the creation", "10-15 create n0 B\n 11-12 list f0\n 13-14 list f0,n0", &[]),
+        ("old attributes in a listing", "4-5 see A 1 1\n 10-11 size A 7\n 12-13 page f0 A 1", &["size of #000041"]),
+        (
+            "a listing that overlaps a creation shows what was there before",
+            "10-20 create n0 B\n 11-14 page n0 B 9\n 21-22 see B 0 1",
+            &[],
+        ),
+        (
+            "a listing that overlaps a RENAME shows what was there before",
+            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-25 page n0 C 5\n 21-24 rename o0 n0 C",
+            &[],
+        ),
+        (
+            "but not one that begins after it",
+            "10-11 create n0 B\n 12-13 size B 5\n 14-15 create o0 C\n 16-17 see C 0 1\n 20-21 rename o0 n0 C\n 22-23 page n0 C 5",
+            &["size of #000043"],
+        ),
+        ("its name counts", "10-11 page n0 B 9\n 12-13 create n0 B", &["name d0/n0"]),
     ];
     for (what, history, want) in cases {
         assert_eq!(flagged(&format!("{FILE}{history}"), Mode::Linearizable), *want, "{what}");
