@@ -82,28 +82,17 @@ fn fetches(proxy: &Serve, what: &str) -> u64 {
 
 /// Starts the job, and says how many calls reached the servers for each name.
 fn calls_for_a_name(nfsd: &mut Nfsd, proxies: &[Serve]) -> f64 {
-    let before = calls(nfsd);
+    let before = nfsd.all_executed();
     let at = proxies.iter().map(|proxy| format!("{}/scratch?mount={}", proxy.nfs[0], proxy.mount[0].port()));
     let at = at.collect::<Vec<_>>().join(",");
     let made_at = format!("{}/", nfsd.addresses[0]);
     let job = format!("--clients 256 --libraries {LIBRARIES} --path {PATH} --json");
     let started: Value =
         serde_json::from_str(&text(&format!("bench job-start {at} --prepare {made_at} --keep {job}"))).unwrap();
-    let reached = calls(nfsd) - before - made();
+    let reached = nfsd.all_executed() - before - made();
     let names = started["names"].as_u64().unwrap() + 1 + PATH;
     eprintln!("{reached} calls reached the servers for {names} names; {started}");
     reached as f64 / names as f64
-}
-
-/// Calls that the servers have executed, without those that only ask whether they live.
-fn calls(nfsd: &mut Nfsd) -> u64 {
-    let truth = nfsd.truth();
-    let asks = |name: &str| ["NULL", "GETATTR"].contains(&name);
-    let of = |server: &Value| {
-        let calls = server["calls"].as_object().unwrap();
-        calls.iter().filter(|(name, _)| !asks(name)).map(|(_, count)| count.as_u64().unwrap()).sum::<u64>()
-    };
-    truth["servers"].as_array().unwrap().iter().map(of).sum()
 }
 
 /// The calls that make the names: one that finds that there are none, then the job's directory, the path's and all files.

@@ -28,11 +28,11 @@ fn a_job_start_asks_the_servers_for_every_name_once_and_is_fifteen_times_quicker
     // five.
     for _ in 0..5 {
         let proxy = proxy(&nfsd);
-        let before = calls(&mut nfsd);
+        let before = nfsd.all_executed();
         let at = format!("{}/scratch?mount={}", proxy.nfs[0], proxy.mount[0].port());
         let through = started(&format!("bench job-start {at} --prepare {} --keep {job}", servers[0]));
         let names = through["names"].as_u64().unwrap();
-        let reached = calls(&mut nfsd) - before - made(libraries);
+        let reached = nfsd.all_executed() - before - made(libraries);
         let most = (names + 1 + PATH) as f64 * 1.05;
         eprintln!("{reached} calls reached the servers for {names} names; direct {direct}, through {through}");
         let ratio = direct["seconds"].as_f64().unwrap() / through["seconds"].as_f64().unwrap();
@@ -51,20 +51,6 @@ fn proxy(nfsd: &Nfsd) -> Serve {
 
 fn started(words: &str) -> Value {
     serde_json::from_str(&text(words)).unwrap()
-}
-
-/// Calls that the servers have executed, without those that only ask whether they live.
-fn calls(nfsd: &mut Nfsd) -> u64 {
-    let truth = nfsd.truth();
-    let of = |server: &Value| {
-        let calls = server["calls"].as_object().unwrap();
-        calls
-            .iter()
-            .filter(|(name, _)| !["NULL", "GETATTR"].contains(&name.as_str()))
-            .map(|(_, count)| count.as_u64().unwrap())
-            .sum::<u64>()
-    };
-    truth["servers"].as_array().unwrap().iter().map(of).sum()
 }
 
 /// The calls that make the names: one that finds that there are none, then the job's directory, the path's and all files.
