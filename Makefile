@@ -102,12 +102,12 @@ fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
 
 .PHONY: soak
 soak: build ## Run long simulations (every workload and policy, 32 seeds), the wire's properties on 20 times the values, the cache at full size, 10 million calls through it and 5 million through three proxies that suffer everything, under the checker
-	PROPTEST_CASES=20000 cargo test --release -p midas-nfs --test property --test differential
-	MIDAS_SOAK=1 cargo test --release -p midas-cli --test jobstart --test memory --test ttl
+	PROPTEST_CASES=20000 cargo test --profile prove -p midas-nfs --test property --test differential
+	MIDAS_SOAK=1 cargo test --profile prove -p midas-cli --test jobstart --test memory --test ttl
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
-	MIDAS_SOAK_CALLS=10000000 cargo test --release -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
-	MIDAS_SOAK_CALLS=5000000 cargo test --release -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
+	MIDAS_SOAK_CALLS=10000000 cargo test --profile prove -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
+	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
 
 .PHONY: demo
 demo: build ## See it work: a hot directory on four servers, static placement against MIDAS (under a minute)
