@@ -36,7 +36,7 @@ check: fmt lint doc unit short smoke ## Format, lints, docs, unit tests, a short
 
 .PHONY: test
 # All of it with one build: what is checked at run time only in a build for debugging is in `make check`.
-test: UNIT := $(PROVE)
+test: UNIT_BUILD := $(PROVE)
 test: setup fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
@@ -59,7 +59,7 @@ doc: ## Build the API documentation; warnings are errors
 # The command's own tests are among the proofs.
 .PHONY: unit
 unit: ## Run the unit tests
-	$(RUN_TESTS) $(UNIT) --workspace --exclude midas-cli --lib --bins --tests
+	$(RUN_TESTS) $(UNIT_BUILD) --workspace --exclude midas-cli --lib --bins --tests
 
 .PHONY: short
 short: ## Run the command's short tests, the tidy test and the digests, in a build for debugging
