@@ -2,6 +2,8 @@
 //!
 //! Fields are only ever added within `v1`; readers ignore what they do not know.
 
+pub mod watch;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,7 +31,7 @@ pub const INVALIDATE: &str = "/api/v1/invalidate";
 pub const WARM: &str = "/api/v1/warm";
 
 /// How the daemon is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The daemon's version.
     pub version: String,

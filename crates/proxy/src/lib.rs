@@ -47,6 +47,7 @@ mod translate;
 mod upstream;
 mod verifier;
 mod verify;
+mod watch;
 mod whose;
 mod witness;
 

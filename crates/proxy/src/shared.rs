@@ -8,6 +8,7 @@ use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::watch::Watch;
 use crate::whose::Whose;
 use midas_net::{Budget, Replays};
 use std::sync::atomic::AtomicBool;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) tallies: Box<[Tally]>,
     /// Clients that found no place; counted by the acceptor.
     pub(crate) turned_away: Count,
+    /// What can be seen of all this from outside.
+    pub(crate) watch: Watch,
     /// Whether somebody has a cache filled: one at a time.
     pub(crate) warming: AtomicBool,
     /// The cluster that it belongs to.
@@ -77,6 +80,7 @@ impl Shared {
             clock,
             tallies,
             turned_away,
+            watch: Watch::new(loops),
             warming: AtomicBool::new(false),
             peers: OnceLock::new(),
             replays,

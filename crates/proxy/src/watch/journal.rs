@@ -1,0 +1,99 @@
+//! What was done and decided, with reasons: the last of it, numbered.
+
+use crate::api::watch::{EVENTS_MAX, Event};
+use crate::pool::lock;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// The last events. Written a few times a second at most: a lock is cheap enough.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    started: Instant,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Of the last one.
+    number: u64,
+    events: VecDeque<Event>,
+}
+
+/// What kind of event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Knob,
+    Health,
+    Cache,
+    Cluster,
+    /// By an administrator.
+    Change,
+    /// A sample of the calls that left their home, or wait.
+    Decision,
+}
+
+impl Said {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Knob => "knob",
+            Self::Health => "health",
+            Self::Cache => "cache",
+            Self::Cluster => "cluster",
+            Self::Change => "change",
+            Self::Decision => "decision",
+        }
+    }
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self { started: Instant::now(), kept: Mutex::default() }
+    }
+}
+
+impl Journal {
+    /// Something happened.
+    pub(crate) fn say(
+        &self,
+        kind: Said,
+        about: impl Into<String>,
+        what: impl Into<String>,
+        why: impl Into<String>,
+    ) {
+        let uptime_ms = self.started.elapsed().as_millis() as u64;
+        let (about, what, why) = (about.into(), what.into(), why.into());
+        let mut kept = lock(&self.kept);
+        kept.number += 1;
+        let event = Event { number: kept.number, uptime_ms, kind: kind.name().to_owned(), about, what, why };
+        if kept.events.len() == EVENTS_MAX {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event);
+    }
+
+    /// Those that are still known and newer than this number, oldest first.
+    pub(crate) fn since(&self, number: u64) -> Vec<Event> {
+        lock(&self.kept).events.iter().filter(|event| event.number > number).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_events_are_kept_and_none_is_told_twice() {
+        let journal = Journal::default();
+        for number in 0..EVENTS_MAX + 3 {
+            journal.say(Said::Knob, "/scratch", format!("event {number}"), "");
+        }
+        let all = journal.since(0);
+        assert_eq!((all.len(), all[0].number), (EVENTS_MAX, 4));
+        assert!(all.windows(2).all(|pair| pair[1].number == pair[0].number + 1));
+        let last = all.last().map_or(0, |event| event.number);
+        assert!(journal.since(last).is_empty());
+        journal.say(Said::Health, "a", "is down", "no answer");
+        assert_eq!(journal.since(last).iter().map(|event| event.what.as_str()).collect::<Vec<_>>(), ["is down"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! What can be seen of the daemon while it runs: hot spots, calls as they pass, what was decided.
+//!
+//! Event loops say what they saw (`Seen`); everything else happens beside them, and nothing that is kept grows without a bound.
+
+mod journal;
+mod spots;
+mod tracer;
+
+pub(crate) use journal::{Journal, Said};
+pub(crate) use spots::Spots;
+pub(crate) use tracer::Tracer;
+
+use midas_core::decision::Route;
+use midas_core::key::Key;
+use midas_core::time::Span;
+use midas_nfs::nfs3::{Nfsstat3, Procedure};
+use std::net::IpAddr;
+
+/// All that is watched.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) spots: Spots,
+    pub(crate) tracer: Tracer,
+    pub(crate) journal: Journal,
+}
+
+impl Watch {
+    /// For so many event loops.
+    pub(crate) fn new(loops: usize) -> Self {
+        Self { spots: Spots::new(loops), tracer: Tracer::default(), journal: Journal::default() }
+    }
+}
+
+/// An NFS call that was answered, as an event loop saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) client: IpAddr,
+    pub(crate) uid: Option<u32>,
+    pub(crate) procedure: Procedure,
+    /// The number of the export.
+    pub(crate) realm: usize,
+    /// The directory of a call on a name, the object otherwise.
+    pub(crate) place: Key,
+    pub(crate) handle: &'a [u8],
+    pub(crate) name: Option<&'a [u8]>,
+    pub(crate) outcome: Outcome,
+    /// None: refused as a call.
+    pub(crate) status: Option<Nfsstat3>,
+    /// From its arrival to its answer.
+    pub(crate) took: Span,
+}
+
+/// Who answered a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// The cache.
+    Hit,
+    /// The cache: there is no such name.
+    Absent,
+    /// A server, asked for another client's call.
+    Joined,
+    /// A server.
+    Forwarded(Route),
+    /// Neither: the rules, or an answer that was given before.
+    Here,
+}
+
+impl Outcome {
+    /// The words that users read, in the order of their codes.
+    pub(crate) const NAMES: [&'static str; 5] = ["hit", "absent", "joined", "forwarded", "here"];
+
+    /// Dense from 0: for counting.
+    pub(crate) const fn code(self) -> usize {
+        match self {
+            Self::Hit => 0,
+            Self::Absent => 1,
+            Self::Joined => 2,
+            Self::Forwarded(_) => 3,
+            Self::Here => 4,
+        }
+    }
+}
