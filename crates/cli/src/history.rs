@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::sim::output::print;
 use crate::sim::table::Table;
 use clap::{Args, Subcommand, ValueEnum};
-use midas_history::{Mode, Report, check};
+use midas_history::{ABSENT, Attributes, BadHistory, Blocks, Mode, Name, Place, Record, Report, SILENT, check, short};
 use midas_workload::units::parse_span;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,13 +14,99 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum History {
     Check(Check),
+    Show(Show),
 }
 
 impl History {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Check(check) => check.run(),
+            Self::Show(show) => show.run(),
         }
+    }
+}
+
+/// Print the calls of a history that had to do with an object or a name, with the attributes that they saw
+///
+/// For looking into what `midas history check` found: it names registers, calls and times as they are given here.
+#[derive(Args, Debug)]
+#[command(after_long_help = SHOW_EXAMPLES)]
+pub(crate) struct Show {
+    /// The files of one run
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Only calls that name, found or saw this object, such as #9e4728
+    #[arg(long, value_name = "OBJECT")]
+    object: Vec<String>,
+    /// Only calls on this name, such as d0/n1, and listings of its directory
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Only calls without an answer
+    #[arg(long)]
+    unanswered: bool,
+    /// Only calls that had not ended at this time, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    from: u64,
+    /// Only calls that had begun by this time, in microseconds
+    #[arg(long, value_name = "US", default_value_t = u64::MAX)]
+    to: u64,
+    /// No more than so many
+    #[arg(long, value_name = "CALLS", default_value_t = 1000)]
+    limit: usize,
+}
+
+impl Show {
+    fn run(self) -> Result<(), Failure> {
+        let bad = |bad: BadHistory| Failure::Usage(bad.to_string());
+        let mut shown = 0;
+        for record in Blocks::open(&self.files).map_err(bad)? {
+            let record = record.map_err(bad)?;
+            if !self.wants(&record) {
+                continue;
+            }
+            print(&self.line(&record))?;
+            shown += 1;
+            if shown == self.limit {
+                return print("(more: --limit)\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, record: &Record) -> bool {
+        let during = record.end / 1000 >= self.from && record.start / 1000 <= self.to;
+        let any = self.object.is_empty() && self.name.is_empty();
+        during
+            && (!self.unanswered || record.status == SILENT)
+            && (any || self.of_object(record) || self.of_name(record))
+    }
+
+    fn of_object(&self, record: &Record) -> bool {
+        let listed = record.names.iter().map(|(_, object)| *object);
+        let seen = record.seen.iter().map(|seen| seen.object);
+        let all = [record.object, record.found, record.victim].into_iter().chain(listed).chain(seen);
+        all.filter(|object| *object != ABSENT).any(|object| self.object.contains(&short(object)))
+    }
+
+    fn of_name(&self, record: &Record) -> bool {
+        let whole = |place: &Place| self.name.contains(&place.to_string());
+        let listed = |dir: u32, name: Name| whole(&Place { dir, name: Some(name) });
+        [record.at, record.to].iter().flatten().any(whole)
+            || record.at.is_some_and(|at| record.names.iter().any(|(name, _)| listed(at.dir, *name)))
+    }
+
+    fn line(&self, record: &Record) -> String {
+        let mut line = format!("{record}\n");
+        let wanted = |object: u64| self.object.is_empty() || self.object.contains(&short(object));
+        for seen in record.seen.iter().filter(|seen| wanted(seen.object)) {
+            let Attributes { object, size, mtime, ctime, nlink, mode, .. } = *seen;
+            let _ = writeln!(
+                line,
+                "    saw {}: size {size}, mode {mode:o}, {nlink} links, mtime {mtime}, ctime {ctime}",
+                short(object)
+            );
+        }
+        line
     }
 }
 
@@ -120,6 +206,9 @@ fn text(report: &Report) -> String {
             report.undecided
         );
     }
+    if report.torn > 0 {
+        let _ = writeln!(text, "{} times of change were read by a server while they changed, in halves", report.torn);
+    }
     if report.forgotten > 0 {
         let _ = writeln!(text, "{} attributes of objects that were long out of use were forgotten", report.forgotten);
     }
@@ -148,3 +237,10 @@ Examples:
 
   In a script:
     midas history check calls --json | jq '.violations, .shown[0]'";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  midas history show calls --name d0/n1 --from 84730700000 --to 84730800000
+
+  An object's whole life:
+    midas history show calls --object '#9e4728' --limit 100000";

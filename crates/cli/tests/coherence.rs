@@ -60,12 +60,34 @@ fn embedded_servers_over_one_namespace_are_linearizable_and_the_command_says_so(
 
     let (ok, text) = said(&midas(&[history.to_str().unwrap()]));
     assert!(ok == Some(0) && text.contains("no violation"), "{text}");
+    assert_shows(history.to_str().unwrap());
     // Half of the calls is not all: the other clients' changes are missing.
     let bytes = std::fs::read(&history).unwrap();
     std::fs::write(&history, &bytes[..bytes.len() / 2]).unwrap();
     let (code, text) = said(&midas(&[history.to_str().unwrap(), "--json"]));
     assert!(code == Some(2) && text.contains("cut off"), "{text}");
     assert_eq!(midas(&["--mode", "ttl", "x"]).status.code(), Some(2));
+}
+
+/// A name's calls can be looked at, and those of the object that one of them found.
+fn assert_shows(history: &str) {
+    let show = |arguments: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_midas")).args(["history", "show", history]).args(arguments).output();
+        let (code, text) = said(&output.unwrap());
+        assert_eq!(code, Some(0), "{text}");
+        text
+    };
+    let of_name = show(&["--name", "d0/f1", "--limit", "100000"]);
+    let found = of_name.lines().find_map(|line| line.split_once("LOOKUP d0/f1 -> ")).expect("it was looked up").1;
+    let object = found.split(' ').next().unwrap();
+    let of_object = show(&["--object", object, "--limit", "100000"]);
+    assert!(
+        of_object.lines().count() > 100 && of_object.contains(&format!("saw {object}: size ")),
+        "{of_object:.1000}"
+    );
+    assert_eq!(show(&["--limit", "3"]).lines().filter(|line| line.starts_with("client")).count(), 3);
+    assert_eq!(show(&["--unanswered"]), "", "every call was answered");
 }
 
 fn midas(arguments: &[&str]) -> Output {

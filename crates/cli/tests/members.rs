@@ -14,7 +14,7 @@ use midas_proxy::Proxy;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl Drop for Stop {
 }
 
 /// One thing after another happens to the daemons, until the load is over: as many calls as `make soak` wants, or as many as there are in a while.
-/// Members are stopped, killed and cut off in turn, so that each suffers everything.
+/// Members are stopped, killed and cut off in turn, so that each suffers everything; in a soak they have their caches warm again before the next thing happens.
 fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
     let scratch = Scratch::new();
     let mut members = daemons(servers);
@@ -117,21 +117,22 @@ fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
     let (calls, duration) = soak().map_or((u64::MAX, SHORT), |calls| (calls, Duration::MAX));
     // Only a member that dies may cost an answer: whoever is stopped or cut off answers late.
     let config = Coherence { calls, duration, changes: 0.1, clients: CLIENTS, timeout: PATIENCE, keep: true, ..config };
-    let (begun, begins) = channel();
+    let (made, calm) = (Arc::new(AtomicUsize::new(0)), soak().map_or(1, |_| CALM));
     let (load, stop) = (config.clone(), Stop::default());
-    let stopped = Arc::clone(&stop.0);
+    let (stopped, count) = (Arc::clone(&stop.0), Arc::clone(&made));
     let load = thread::spawn(move || {
         let mut watch = |what: &str, done: usize, _: usize| {
-            if what == "calls" && done > 0 {
-                let _heard_already = begun.send(());
+            if what == "calls" {
+                count.store(done, Ordering::Relaxed);
             }
         };
         run(&load, &stopped, &mut watch)
     });
-    begins.recv_timeout(PATIENCE).expect("calls are made");
     let mut faults = Vec::new();
     let kinds = Fault::ALL.into_iter().cycle().zip((0..3).cycle());
     for (fault, lost) in kinds {
+        let before = made.load(Ordering::Relaxed);
+        until("calls are made", || load.is_finished() || made.load(Ordering::Relaxed) >= before + calm);
         if load.is_finished() {
             break;
         }
@@ -250,6 +251,8 @@ const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max 
 const CLIENTS: u32 = 32;
 const CREATES: &str =
     "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 45s --timeout 60s --keep";
+/// Calls between two faults of a soak.
+const CALM: usize = 50_000;
 /// Time for everything to happen twice, or once on a busy machine.
 const SHORT: Duration = Duration::from_secs(45);
 const READS: u64 = 20;

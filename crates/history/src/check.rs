@@ -40,6 +40,8 @@ pub struct Checker {
     names: HashMap<u32, BTreeSet<Name>>,
     /// The latest ctime that an ended call saw.
     times: Generations<u64, u64>,
+    /// Times of change that ran backwards; the next look at the object says whether they were torn.
+    backwards: Vec<Backwards>,
     /// A CREATE over an unknown file was not answered: any size may have become 0.
     cut: bool,
     number: u64,
@@ -59,6 +61,22 @@ struct UnderWay {
     floors: Vec<u64>,
 }
 
+/// An object's time of change that is before one that was known.
+#[derive(Debug)]
+struct Backwards {
+    object: u64,
+    ctime: u64,
+    known: u64,
+    record: Rc<Record>,
+}
+
+impl Backwards {
+    /// Whether it has the seconds of the time that was known and the nanoseconds of the one after.
+    fn torn(&self, after: u64) -> bool {
+        self.ctime / SECOND == self.known / SECOND && self.ctime % SECOND == after % SECOND
+    }
+}
+
 impl Checker {
     /// Before the first call.
     pub fn new(mode: Mode) -> Self {
@@ -69,6 +87,7 @@ impl Checker {
             under_way: HashMap::default(),
             names: HashMap::new(),
             times: Generations::default(),
+            backwards: Vec::new(),
             cut: false,
             number: 0,
             first: u64::MAX,
@@ -107,6 +126,9 @@ impl Checker {
     pub fn finish(mut self) -> Report {
         while !self.ends.is_empty() {
             self.end_next();
+        }
+        for backwards in std::mem::take(&mut self.backwards) {
+            self.ran_backwards(&backwards);
         }
         let mut report = self.report;
         let count =
@@ -224,12 +246,38 @@ impl Checker {
         for (seen, floor) in record.seen.iter().zip(floors) {
             let newest = self.times.get(&seen.object).copied().unwrap_or(0);
             self.times.insert(seen.object, newest.max(seen.ctime));
+            self.settle_backwards(seen.object, seen.ctime);
             if seen.ctime < floor && self.mode == Mode::Linearizable {
-                let saw = format!("was {} though an earlier call had seen {floor}", seen.ctime);
-                let register = format!("ctime of {}", crate::record::short(seen.object));
-                self.violation(|| Violation { register, call: record.to_string(), saw, changes: Vec::new() });
+                let (object, ctime, record) = (seen.object, seen.ctime, Rc::clone(&record));
+                self.backwards.push(Backwards { object, ctime, known: floor, record });
             }
         }
+    }
+
+    /// An object was seen again: of the times of it that ran backwards it is now known whether they were torn.
+    fn settle_backwards(&mut self, object: u64, after: u64) {
+        if self.backwards.is_empty() {
+            return;
+        }
+        let (known, open) = std::mem::take(&mut self.backwards)
+            .into_iter()
+            .partition::<Vec<_>, _>(|backwards| backwards.object == object && after > backwards.known);
+        self.backwards = open;
+        for backwards in known {
+            match backwards.torn(after) {
+                true => self.report.torn += 1,
+                false => self.ran_backwards(&backwards),
+            }
+        }
+    }
+
+    fn ran_backwards(&mut self, Backwards { object, ctime, known, record }: &Backwards) {
+        self.violation(|| Violation {
+            register: format!("ctime of {}", crate::record::short(*object)),
+            call: record.to_string(),
+            saw: format!("was {ctime} though an earlier call had seen {known}"),
+            changes: Vec::new(),
+        });
     }
 
     fn end(&mut self, now: u64, key: Key, step: Step, place: usize, record: &Rc<Record>) {
@@ -369,6 +417,8 @@ impl Generations<u64, u64> {
 
 /// Registers of objects in a generation: about 200 bytes each.
 const GENERATION: usize = 500_000;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 /// Changes that are told with a violation.
 const CHANGES: usize = 4;
 /// Calls between two words about progress.

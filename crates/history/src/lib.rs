@@ -17,7 +17,7 @@ mod step;
 
 pub use check::{Checker, check};
 pub use file::{BadHistory, Blocks, Scribe, Writer};
-pub use record::{ABSENT, Attributes, Kind, Name, Place, Record, SILENT, status};
+pub use record::{ABSENT, Attributes, Kind, Name, Place, Record, SILENT, short, status};
 pub use report::{Count, Report, Violation};
 
 /// What is held against a history.

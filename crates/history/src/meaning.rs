@@ -136,7 +136,9 @@ fn observations(record: &Record, each: &mut impl FnMut(Key, Step, Sure)) {
     }
     for Attributes { object, size, mtime, nlink, mode, .. } in record.seen.iter().filter(|seen| seen.ftype == REGULAR) {
         each(Key::Size(*object), is(*size), Sure::Yes);
-        each(Key::Mtime(*object), is(version(*mtime)), Sure::Yes);
+        if !torn(*mtime) {
+            each(Key::Mtime(*object), is(version(*mtime)), Sure::Yes);
+        }
         each(Key::Mode(*object), is((*mode).into()), Sure::Yes);
         each(Key::Links(*object), is((*nlink).into()), Sure::Yes);
     }
@@ -150,6 +152,11 @@ fn observations(record: &Record, each: &mut impl FnMut(Key, Step, Sure)) {
 /// Times that servers chose are all alike: they may set one more than once in a call, and ctime has their order.
 fn version(mtime: u64) -> u64 {
     if VERSIONS.contains(&mtime) { mtime } else { SERVER }
+}
+
+/// Callers choose whole seconds. One with nanoseconds was read by the server's kernel while it changed, one half before the other.
+fn torn(mtime: u64) -> bool {
+    VERSIONS.contains(&mtime) && !mtime.is_multiple_of(1_000_000_000)
 }
 
 fn name(place: Option<Place>, step: Step, each: &mut impl FnMut(Key, Step, Sure)) {

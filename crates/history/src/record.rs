@@ -260,7 +260,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// An object in words.
-pub(crate) fn short(object: u64) -> String {
+/// An object in words, as reports name it.
+pub fn short(object: u64) -> String {
     format!("#{:06x}", object & 0xff_ffff)
 }

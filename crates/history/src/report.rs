@@ -26,6 +26,8 @@ pub struct Report {
     pub undecided: u64,
     /// Registers of objects that were forgotten to save memory, and would be taken up anew.
     pub forgotten: u64,
+    /// Times of change whose seconds were the old ones and whose nanoseconds were the new: servers' kernels read them one after the other.
+    pub torn: u64,
     /// All violations.
     pub violations: u64,
     /// The first of them, at most [`Report::SHOWN`].

@@ -204,3 +204,27 @@ fn the_time_of_an_object_does_not_run_backwards() {
         assert_eq!(checker.finish().violations, want, "overlapping calls may see it in any order");
     }
 }
+
+#[test]
+fn a_time_with_old_seconds_and_new_nanoseconds_is_torn_and_no_violation() {
+    let time = |start, ctime| {
+        let mut record = shape(&["see", "A", "1", "1"]);
+        (record.start, record.end, record.seen[0].ctime) = (start, start + 10, ctime);
+        record
+    };
+    // (what is seen after 863.999, what is seen at last, torn, violations)
+    let cases = [
+        (863_021_000_000, 864_021_000_000, 1, 0),
+        (863_021_000_000, 864_022_000_000, 0, 1),
+        (862_021_000_000, 864_021_000_000, 0, 1),
+        (863_021_000_000, 863_999_000_000, 0, 1),
+    ];
+    for (second, last, torn, violations) in cases {
+        let mut checker = Checker::new(Mode::Linearizable);
+        checker.add(time(0, 863_999_000_000));
+        checker.add(time(20, second));
+        checker.add(time(40, last));
+        let report = checker.finish();
+        assert_eq!((report.torn, report.violations), (torn, violations), "{second} {last}");
+    }
+}

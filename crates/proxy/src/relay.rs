@@ -1,5 +1,6 @@
 //! A server's reply on its way to the client: what is ours to change is changed, what it teaches is learned.
 
+use crate::cached::Landed;
 use crate::claim::{self, Claim};
 use crate::config::Access;
 use crate::counters::Bytes;
@@ -80,11 +81,12 @@ impl Relay<'_> {
             self.shared.exports[realm].areas.gone(now, place);
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
-        let (joined, told) = self.landed(now, realm, waits.procedure, (claim, ended), given);
-        self.hand(waits, changed.as_deref(), results, reply);
-        for waits in joined {
+        let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
+        let ours = landed.all.or(changed);
+        self.hand(waits, ours.as_deref(), results, reply);
+        for waits in landed.waits {
             self.shared.tallies[self.number].answered(waits.procedure, status.map(Nfsstat3));
-            self.hand(waits, told.as_deref().or(changed.as_deref()), results, reply);
+            self.hand(waits, landed.joined.as_deref().or(ours.as_deref()), results, reply);
         }
     }
 
@@ -99,7 +101,7 @@ impl Relay<'_> {
         }
     }
 
-    /// What a call held of the cache is given back. Who waited with it, and what they are told if that is not the same.
+    /// What a call held of the cache is given back.
     pub(crate) fn landed(
         &self,
         now: Time,
@@ -107,15 +109,15 @@ impl Relay<'_> {
         procedure: Procedure,
         (claim, ended): (Option<Claim>, Ended),
         results: Option<&[u8]>,
-    ) -> (Vec<Waits>, Option<Vec<u8>>) {
+    ) -> Landed {
         let export = &self.shared.exports[realm];
         match claim {
-            None => (Vec::new(), None),
+            None => Landed::default(),
             Some(Claim::Reads(fetching)) => export.areas.of_read(&fetching).landed(now, *fetching, results),
             Some(Claim::Changes(changes)) => {
                 let reply = results.map(|results| (procedure, results));
                 claim::changed(now, self.shared, *changes, ended, reply);
-                (Vec::new(), None)
+                Landed::default()
             }
         }
     }

@@ -519,12 +519,13 @@ impl Loop {
     pub(crate) fn conclude(&mut self, now: Time, call: Held, results: &[u8]) {
         let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
         let mut relay = self.relay();
-        let (joined, told) = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(results));
+        let landed = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(results));
+        let results = landed.all.as_deref().unwrap_or(results);
         relay.results(Waits { asker, xid, procedure, known, cost }, results);
-        let told = told.as_deref().unwrap_or(results);
+        let told = landed.joined.as_deref().unwrap_or(results);
         let tally = &relay.shared.tallies[relay.number];
         tally.answered(procedure, status(results));
-        for waits in joined {
+        for waits in landed.waits {
             tally.answered(procedure, status(told));
             relay.results(waits, told);
         }

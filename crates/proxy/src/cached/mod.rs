@@ -30,7 +30,7 @@ pub(crate) use learn::Learned;
 pub(crate) use memo::{Asks, Memo};
 pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
-pub(crate) use share::{Asked, Fetching};
+pub(crate) use share::{Asked, Fetching, Landed};
 pub(crate) use touch::{Claimed, Touched, Unfound, made};
 use turns::Turns;
 

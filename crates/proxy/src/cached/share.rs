@@ -2,7 +2,7 @@
 //! attributes that a mutation may have changed since the call left are taken out. Where nothing is answered from a cache only a call that
 //! still waits here is shared: it leaves after all who wait with it have come.
 
-use super::label::{Kind, Who};
+use super::label::{Kind, Of, Who};
 use super::memo::Basis;
 use super::question::Question;
 use super::{Cached, Joined, Part};
@@ -11,7 +11,7 @@ use crate::relay::Waits;
 use midas_core::cache::{Fetch, Left};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Fattr3, Procedure, Reply};
+use midas_nfs::nfs3::{Call, EntryPlus, Fattr3, LookupOk, Procedure, Reply};
 use std::sync::atomic::Ordering;
 
 /// What becomes of a read.
@@ -39,6 +39,17 @@ pub(crate) struct Fetching {
     area: usize,
     /// Whether it has not left yet, and may be shared in strict mode.
     waiting: bool,
+}
+
+/// A call that came back.
+#[derive(Debug, Default)]
+pub(crate) struct Landed {
+    /// Who waited with it.
+    pub(crate) waits: Vec<Waits>,
+    /// What everybody is told, if that is not what the server said.
+    pub(crate) all: Option<Vec<u8>>,
+    /// What those who waited are told, if that is less.
+    pub(crate) joined: Option<Vec<u8>>,
 }
 
 impl Fetching {
@@ -133,15 +144,12 @@ impl Cached {
         Asked::Fetch(Box::new(fetching))
     }
 
-    /// A read came back: what it teaches is learned. Who waited with it, and what they are told if that is not the same.
-    pub(crate) fn landed(
-        &self,
-        now: Time,
-        mut fetching: Fetching,
-        results: Option<&[u8]>,
-    ) -> (Vec<Waits>, Option<Vec<u8>>) {
+    /// A read came back: what it teaches is learned.
+    pub(crate) fn landed(&self, now: Time, mut fetching: Fetching, results: Option<&[u8]>) -> Landed {
         self.leaves(&mut fetching);
         let left = fetching.fetch.left();
+        let all = results.and_then(|results| self.unmixed(now, left, &fetching, results));
+        let results = all.as_deref().or(results);
         if let Some(results) = results {
             self.learn(now, left, fetching.args(), &fetching.who, (fetching.procedure, results));
         }
@@ -152,11 +160,41 @@ impl Cached {
             part.cache.landed(fetch);
             joined.map_or_else(Vec::new, |joined| joined.waits)
         };
-        let told = match (waits.is_empty(), results) {
+        let joined = match (waits.is_empty(), results) {
             (false, Some(results)) => self.still_true(now, left, place, procedure, results),
             _ => None,
         };
-        (waits, told)
+        Landed { waits, all, joined }
+    }
+
+    /// The results without attributes of what came to its name, or left it, while the call was under way: servers look at a name twice, for
+    /// attributes and for a handle, and may find one file's of the one and another's of the other (docs/consistency.md). None if nothing did.
+    fn unmixed(&self, now: Time, left: Left, fetching: &Fetching, results: &[u8]) -> Option<Vec<u8>> {
+        let Fetching { place, procedure, .. } = *fetching;
+        if !matches!(procedure, Procedure::Lookup | Procedure::Readdirplus) || !self.relies_on_marks() {
+            return None;
+        }
+        let part = self.part(place);
+        let quiet = |name: &[u8]| part.cache.holds(now, left, &Of(place).name(name, Kind::Name).key);
+        // No name changes without its directory.
+        if part.cache.holds(now, left, &place) {
+            return None;
+        }
+        match (Call::decode(procedure, fetching.args()).ok()?, Reply::decode(procedure, results).ok()?) {
+            (Call::Lookup { what }, Reply::Lookup(Ok(ok))) if ok.attributes.is_some() && !quiet(what.name) => {
+                let mut out = Vec::new();
+                Reply::Lookup(Ok(LookupOk { attributes: None, ..ok })).encode(&mut out);
+                Some(out)
+            }
+            (_, Reply::Readdirplus(Ok(page))) => {
+                let mut entries = page.entries();
+                let mut all: Vec<_> = entries.by_ref().collect::<Result<_, _>>().ok()?;
+                let mixed = |plus: &&mut EntryPlus<'_>| plus.attributes.is_some() && !quiet(plus.entry.name);
+                let mixed = all.iter_mut().filter(mixed).map(|plus| plus.attributes = None).count();
+                (mixed > 0).then(|| crate::fencing::with_entries(&page, &all, entries.eof() == Some(true)))
+            }
+            _ => None,
+        }
     }
 
     /// A read is given up; it comes back if others wait with it.

@@ -363,9 +363,54 @@ fn d4_who_joins_is_not_told_attributes_that_changed_since_the_call_left() {
     let Was::Fetch(first) = ask(&cached, at(1), &LOOKUP, &who) else { panic!() };
     change(&cached, at(2), &write(), &written(8));
     assert!(matches!(ask(&cached, at(3), &LOOKUP, &who), Was::Joined), "the name has not changed");
-    let (waits, told) = cached.landed(at(4), *first, Some(&bytes(&found(FILE, 5))));
-    let honest = Reply::Lookup(Ok(LookupOk { object: FILE, attributes: None, dir_attributes: Some(dir(1)) }));
-    assert_eq!((waits.len(), told), (1, Some(bytes(&honest))));
+    let Landed { waits, all, joined } = cached.landed(at(4), *first, Some(&bytes(&found(FILE, 5))));
+    assert_eq!((waits.len(), all, joined), (1, None, Some(bytes(&without_attributes()))));
+}
+
+fn without_attributes() -> Reply<'static> {
+    Reply::Lookup(Ok(LookupOk { object: FILE, attributes: None, dir_attributes: Some(dir(1)) }))
+}
+
+/// Servers look at a name twice, for attributes and for a handle.
+#[test]
+fn d4_nobody_is_told_attributes_of_what_came_to_its_name_while_it_was_looked_up() {
+    let other = DirOp { dir: DIR, name: b"other" };
+    // (the mutation, whether it ran when the call came, whether attributes may be another file's)
+    let renamed = Call::Rename { from: other, to: NAME };
+    let removed = Call::Remove { object: NAME };
+    let elsewhere = Call::Remove { object: other };
+    let cases = [(&renamed, false, true), (&removed, false, true), (&renamed, true, true), (&elsewhere, false, false)];
+    for (mutation, before, mixed) in cases {
+        let (cached, who) = (cached(Mode::Lease), user(1));
+        let early = before.then(|| claim(&cached, at(1), mutation).0);
+        let Was::Fetch(looks) = ask(&cached, at(2), &LOOKUP, &who) else { panic!() };
+        let touched = early.unwrap_or_else(|| claim(&cached, at(3), mutation).0);
+        cached.ended(at(4), touched, Ended::Done, None);
+        let Landed { all, .. } = cached.landed(at(5), *looks, Some(&bytes(&found(FILE, 5))));
+        assert_eq!(all, mixed.then(|| bytes(&without_attributes())), "{mutation:?}");
+        assert_eq!(told(&cached, at(6), &GETATTR, &who).is_none(), mixed, "{mutation:?}: nor are they kept");
+    }
+}
+
+#[test]
+fn d4_nobody_is_told_attributes_of_what_came_to_its_name_while_it_was_listed() {
+    use midas_nfs::nfs3::{Entry, EntryPlus};
+    let (cached, who) = (cached(Mode::Lease), user(1));
+    let list = Call::Readdirplus { dir: DIR, cookie: 0, cookieverf: [0; 8], dircount: 100, maxcount: 1000 };
+    let page = |of_name: Option<Fattr3>| {
+        let mut page = Page::readdirplus(u32::MAX, u32::MAX, &Some(dir(1)));
+        for (name, handle, attributes) in [(&b"name"[..], FILE, of_name), (b"other", OTHER, Some(file(7)))] {
+            let entry = Entry { fileid: 2, name, cookie: 77 };
+            assert!(page.push_plus(&EntryPlus { entry, attributes, handle: Some(handle) }));
+        }
+        let list = page.finish(false);
+        bytes(&Reply::Readdirplus(Ok(ReaddirplusOk { dir_attributes: Some(dir(1)), cookieverf: [9; 8], list: &list })))
+    };
+    let Was::Fetch(lists) = ask(&cached, at(1), &list, &who) else { panic!() };
+    let (touched, _) = claim(&cached, at(2), &Call::Remove { object: NAME });
+    let Landed { all, .. } = cached.landed(at(3), *lists, Some(&page(Some(file(5)))));
+    assert_eq!(all, Some(page(None)), "of the other name they are as the server said");
+    cached.ended(at(4), touched, Ended::Done, None);
 }
 
 #[test]
@@ -578,7 +623,7 @@ fn d4_in_strict_mode_a_call_waits_with_one_that_has_not_left_and_with_no_other()
     assert!(matches!(ask(&cached, at(1), &GETATTR, &one), Was::Passed));
     cached.leaves(&mut held);
     assert!(!asked(&one), "it has left: what it brings may be from before this one came");
-    let (waits, _) = cached.landed(at(2), *held, Some(&bytes(&found(FILE, 5))));
+    let Landed { waits, .. } = cached.landed(at(2), *held, Some(&bytes(&found(FILE, 5))));
     assert_eq!((waits.len(), cached.some_wait()), (2, false));
     assert!(told(&cached, at(2), &LOOKUP, &one).is_none(), "nor is it kept");
     let held = cached.waits(at(3), &args, (dir, &one), Procedure::Lookup);
