@@ -20,6 +20,7 @@ DOCDIR := $(PREFIX)/share/doc/midas
 UNIT := $(PREFIX)/lib/systemd/system/midas.service
 SYSUSERS := $(PREFIX)/lib/sysusers.d/midas.conf
 EXAMPLE := $(SYSCONFDIR)/midas/midas.toml.example
+DOCUMENTS := operating.md metrics.md LICENSE prometheus/midas.rules.yml prometheus/prometheus.yml grafana/midas.json
 
 # cargo-nextest is quicker and isolates tests; cargo test runs the same ones.
 NEXTEST := $(shell cargo nextest --version 2>/dev/null)
@@ -124,15 +125,17 @@ install: ## Install what `make build` made: binary, unit, user, example (PREFIX=
 	install -D -m 755 $(MIDAS) $(DESTDIR)$(BINDIR)/midas
 	install -D -m 644 dist/midas.toml $(DESTDIR)$(EXAMPLE)
 	install -D -m 644 dist/midas.sysusers $(DESTDIR)$(SYSUSERS)
-	install -D -m 644 -t $(DESTDIR)$(DOCDIR) docs/operating.md LICENSE
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR) docs/operating.md docs/metrics.md LICENSE
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/prometheus dist/prometheus/midas.rules.yml dist/prometheus/prometheus.yml
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/grafana dist/grafana/midas.json
 	install -D -m 644 dist/midas.service $(DESTDIR)$(UNIT)
 	sed -i -e 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' $(DESTDIR)$(UNIT)
 	@test -n "$(DESTDIR)" || echo "Next: systemd-sysusers && systemctl daemon-reload; write $(SYSCONFDIR)/midas/midas.toml (midas init); systemctl enable --now midas"
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` put there; configuration, state and user stay
-	rm -f $(addprefix $(DESTDIR),$(BINDIR)/midas $(EXAMPLE) $(SYSUSERS) $(UNIT) $(DOCDIR)/operating.md $(DOCDIR)/LICENSE)
-	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/midas
+	rm -f $(addprefix $(DESTDIR),$(BINDIR)/midas $(EXAMPLE) $(SYSUSERS) $(UNIT) $(addprefix $(DOCDIR)/,$(DOCUMENTS)))
+	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR)/prometheus $(DESTDIR)$(DOCDIR)/grafana $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/midas
 
 .PHONY: live-vs-sim
 live-vs-sim: build ## Play the same calls on the wire and in the simulator and compare the queues (4 minutes)

@@ -213,6 +213,7 @@ fn metrics_follow_their_format_and_count_what_happened() {
     let samples = parse(&text);
     let value = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("no {series} in:\n{text}"));
     assert_eq!(value("midas_calls_total{procedure=\"GETATTR\",status=\"ok\"}"), 7.0);
+    assert_eq!(value("midas_answers_total{procedure=\"GETATTR\",outcome=\"forwarded\"}"), 7.0);
     assert_eq!(value("midas_call_duration_seconds_count{class=\"metadata\"}"), 7.0);
     assert_eq!(value("midas_refusals_total{reason=\"read_only\"}"), 0.0);
     assert_eq!(value("midas_client_connections_accepted_total"), 2.0, "one for MOUNT, one for NFS");
@@ -220,6 +221,8 @@ fn metrics_follow_their_format_and_count_what_happened() {
     let sum =
         |family: &str| samples.iter().filter(|(series, _)| series.starts_with(family)).map(|(_, it)| it).sum::<f64>();
     assert_eq!((sum("midas_routes_total{"), sum("midas_server_calls_total{")), (7.0, 7.0));
+    assert_eq!(sum("midas_server_duration_seconds_count{"), 7.0);
+    assert_eq!(sum("midas_answers_total{"), sum("midas_calls_total{"), "every call was answered by somebody");
     assert_eq!(sum("midas_server_health{"), 3.0, "every server is in one state");
     assert!(sum("midas_server_connects_total{") >= 3.0);
     assert!(value("midas_bytes_total{way=\"to_servers\"}") > 7.0 * 40.0);
@@ -267,7 +270,8 @@ fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
 /// One exchange over a connection of its own.
 fn http(stream: &mut (impl Read + Write), request: &str, body: &str) -> (u16, String) {
     let length = body.len();
-    let head = "Host: midas\r\nConnection: close\r\nContent-Type: application/json";
+    let head =
+        "Host: midas\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/openmetrics-text";
     write!(stream, "{request} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -299,10 +303,10 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         assert!(labels.is_empty() || labels.ends_with("\"}"), "{line}");
         let suffix = name.strip_prefix(family.0.as_str()).unwrap_or_else(|| panic!("{name} is not of {}", family.0));
         match (family.1.as_str(), suffix) {
-            ("gauge", "") | ("counter", "_total") | ("histogram", "_sum" | "_count") => {}
+            ("gauge", "") | ("counter", "_total") => {}
+            // A series begins with these.
+            ("histogram", "_sum" | "_count") => bucket = 0.0,
             ("histogram", "_bucket") => {
-                // The first bucket of a series begins anew.
-                bucket = if labels.contains("le=\"0.00005\"") { 0.0 } else { bucket };
                 assert!(value >= bucket, "{line}");
                 bucket = value;
             }

@@ -51,7 +51,11 @@ fn a_package_holds_binary_unit_user_and_example_and_all_go_again() {
         "usr/local/lib/systemd/system/midas.service",
         "usr/local/lib/sysusers.d/midas.conf",
         "usr/local/share/doc/midas/LICENSE",
+        "usr/local/share/doc/midas/grafana/midas.json",
+        "usr/local/share/doc/midas/metrics.md",
         "usr/local/share/doc/midas/operating.md",
+        "usr/local/share/doc/midas/prometheus/midas.rules.yml",
+        "usr/local/share/doc/midas/prometheus/prometheus.yml",
     ];
     assert_eq!(files(scratch.path()), want);
     let unit = fs::read_to_string(scratch.path().join(want[2])).unwrap();

@@ -26,6 +26,8 @@ pub enum Part {
     SystemdAnalyze,
     /// setfacl, which gives a file an access list.
     Setfacl,
+    /// Prometheus, and promtool, which judges what it is given.
+    Prometheus,
 }
 
 /// Whether a test that needs this part can run. Where it cannot, says why and counts it; in CI panics.
@@ -51,6 +53,7 @@ impl Part {
             Self::Rpcinfo => no_command(&["rpcinfo"]),
             Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
             Self::Setfacl => no_command(&["setfacl"]),
+            Self::Prometheus => no_command(&["prometheus", "promtool"]),
         }
     }
 }
@@ -66,6 +69,7 @@ impl fmt::Display for Part {
             Self::Rpcinfo => "rpcinfo",
             Self::SystemdAnalyze => "systemd-analyze",
             Self::Setfacl => "setfacl",
+            Self::Prometheus => "prometheus",
         })
     }
 }
@@ -149,6 +153,7 @@ mod tests {
             Part::Rpcinfo,
             Part::SystemdAnalyze,
             Part::Setfacl,
+            Part::Prometheus,
         ];
         for part in parts {
             assert!(setup.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");

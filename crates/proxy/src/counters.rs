@@ -3,6 +3,8 @@
 //! Every loop has counters of its own, written by its thread alone: counting is a load and a store, never a locked instruction, never a
 //! lock, never an allocation. Readers add the loops up. What decisions count (`realm`) stands behind the decisions' own locks.
 
+use crate::watch::Outcome;
+use midas_core::control::{Actuation, Knob};
 use midas_core::decision::Exclusion;
 use midas_core::op::Op;
 use midas_core::time::Span;
@@ -33,7 +35,11 @@ impl Count {
 #[repr(align(128))]
 pub(crate) struct Tally {
     calls: [[Count; Status::ALL.len()]; PROCEDURES],
+    /// Who gave the answer, by the outcome's code. What caches answer is among the reads: a hit is not counted twice.
+    outcomes: [[Count; Outcome::NAMES.len()]; PROCEDURES],
     latency: [Histogram; Class::ALL.len()],
+    /// From a call's departure to its answer, by the first link of its server.
+    servers: Box<[Histogram]>,
     refusals: [Count; Refused::ALL.len()],
     holds: [Count; Exclusion::ALL.len()],
     duplicates: [Count; Duplicate::ALL.len()],
@@ -49,9 +55,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// For so many exports.
-    pub(crate) fn new(exports: usize) -> Self {
-        Self { reads: (0..exports).map(|_| Default::default()).collect(), ..Self::default() }
+    /// For so many exports, and links to servers.
+    pub(crate) fn new(exports: usize, links: usize) -> Self {
+        let reads = (0..exports).map(|_| Default::default()).collect();
+        Self { reads, servers: (0..links).map(|_| Histogram::default()).collect(), ..Self::default() }
     }
 
     /// An export's cache was asked for this read.
@@ -62,7 +69,28 @@ impl Tally {
         }
     }
 
-    /// A client was given an answer to an NFS call.
+    /// A client was given its server's answer.
+    #[inline]
+    pub(crate) fn forwarded(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+        self.given(FORWARDED, procedure, status);
+    }
+
+    /// A client was given the answer to another one's call.
+    pub(crate) fn joined(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+        self.given(JOINED, procedure, status);
+    }
+
+    /// A client was given an answer of neither cache nor server.
+    pub(crate) fn here(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+        self.given(HERE, procedure, status);
+    }
+
+    fn given(&self, outcome: usize, procedure: Procedure, status: Option<Nfsstat3>) {
+        self.outcomes[procedure as usize][outcome].add(1);
+        self.answered(procedure, status);
+    }
+
+    /// A client was given an answer to an NFS call; by itself: a cache's.
     #[inline]
     pub(crate) fn answered(&self, procedure: Procedure, status: Option<Nfsstat3>) {
         self.calls[procedure as usize][Status::of(status) as usize].add(1);
@@ -72,6 +100,14 @@ impl Tally {
     #[inline]
     pub(crate) fn took(&self, op: Op, latency: Span) {
         self.latency[Class::of(op) as usize].add(latency);
+    }
+
+    /// The server with this first link took so long for a call.
+    #[inline]
+    pub(crate) fn served(&self, link: usize, latency: Span) {
+        if let Some(server) = self.servers.get(link) {
+            server.add(latency);
+        }
     }
 
     /// A call was refused here.
@@ -99,6 +135,8 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) calls: [[u64; Status::ALL.len()]; PROCEDURES],
+    /// By the outcome's code.
+    pub(crate) outcomes: [[u64; Outcome::NAMES.len()]; PROCEDURES],
     pub(crate) latency: [Spread; Class::ALL.len()],
     pub(crate) refusals: [u64; Refused::ALL.len()],
     pub(crate) holds: [u64; Exclusion::ALL.len()],
@@ -116,10 +154,16 @@ impl Totals {
             for (total, calls) in totals.calls.iter_mut().zip(&tally.calls) {
                 add(total, calls);
             }
-            for (total, histogram) in totals.latency.iter_mut().zip(&tally.latency) {
-                add(&mut total.buckets, &histogram.buckets);
-                total.nanos += histogram.nanos.get();
+            for (total, outcomes) in totals.outcomes.iter_mut().zip(&tally.outcomes) {
+                add(total, outcomes);
             }
+            for reads in &tally.reads {
+                for (total, fates) in totals.outcomes.iter_mut().zip(reads) {
+                    total[HIT] += fates[Fate::Answered as usize].get();
+                    total[ABSENT] += fates[Fate::Absent as usize].get();
+                }
+            }
+            totals.latency.iter_mut().zip(&tally.latency).for_each(|(total, histogram)| total.take(histogram));
             add(&mut totals.refusals, &tally.refusals);
             add(&mut totals.holds, &tally.holds);
             add(&mut totals.duplicates, &tally.duplicates);
@@ -150,6 +194,13 @@ pub(crate) fn reads<'t>(tallies: impl IntoIterator<Item = &'t Tally>, export: us
     totals
 }
 
+/// How long the server with this first link took, over all loops.
+pub(crate) fn served<'t>(tallies: impl IntoIterator<Item = &'t Tally>, link: usize) -> Spread {
+    let mut total = Spread::default();
+    tallies.into_iter().filter_map(|tally| tally.servers.get(link)).for_each(|histogram| total.take(histogram));
+    total
+}
+
 fn add(totals: &mut [u64], counts: &[Count]) {
     for (total, count) in totals.iter_mut().zip(counts) {
         *total += count.get();
@@ -175,6 +226,34 @@ impl Histogram {
 pub(crate) struct Spread {
     pub(crate) buckets: [u64; BUCKETS.len() + 1],
     pub(crate) nanos: u64,
+}
+
+impl Spread {
+    fn take(&mut self, histogram: &Histogram) {
+        add(&mut self.buckets, &histogram.buckets);
+        self.nanos += histogram.nanos.get();
+    }
+}
+
+/// How often each knob of an export was turned, and which way. Written by the controllers' thread alone.
+#[derive(Debug, Default)]
+pub(crate) struct Turns([[Count; DIRECTIONS.len()]; KNOBS.len()]);
+
+impl Turns {
+    pub(crate) fn turned(&self, Actuation { knob, from, to, .. }: &Actuation) {
+        if let Some(knob) = KNOBS.iter().position(|name| *name == knob.name()) {
+            self.0[knob][usize::from(to < from)].add(1);
+        }
+    }
+
+    /// The knob, the direction, how often.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let of = |(knob, counts): (&'static str, &[Count; DIRECTIONS.len()])| {
+            let [up, down] = counts.each_ref().map(Count::get);
+            [(knob, DIRECTIONS[0], up), (knob, DIRECTIONS[1], down)]
+        };
+        KNOBS.into_iter().zip(&self.0).flat_map(of)
+    }
 }
 
 /// How a call ended.
@@ -324,6 +403,16 @@ impl Bytes {
     ];
 }
 
+/// Codes of outcomes: [`Outcome::NAMES`].
+const HIT: usize = Outcome::Hit.code();
+const ABSENT: usize = Outcome::Absent.code();
+const JOINED: usize = Outcome::Joined.code();
+const FORWARDED: usize = 3;
+const HERE: usize = Outcome::Here.code();
+/// The knobs that are turned, by the words that users read; TTLs are the caches'.
+const KNOBS: [&str; 5] =
+    [Knob::Choices.name(), Knob::MarginLoad.name(), Knob::Steering.name(), Knob::Gap.name(), Knob::Pin.name()];
+const DIRECTIONS: [&str; 2] = ["up", "down"];
 /// NFSv3 has so many.
 pub(crate) const PROCEDURES: usize = 22;
 /// Upper bounds of the buckets of latencies, in microseconds; what is longer goes to one more.
@@ -340,9 +429,9 @@ mod tests {
     fn loops_are_added_up() {
         let tallies = [Tally::default(), Tally::default()];
         for tally in &tallies {
-            tally.answered(Procedure::Lookup, Some(Nfsstat3::NOENT));
-            tally.answered(Procedure::Commit, Some(Nfsstat3::IO));
-            tally.answered(Procedure::Commit, None);
+            tally.joined(Procedure::Lookup, Some(Nfsstat3::NOENT));
+            tally.forwarded(Procedure::Commit, Some(Nfsstat3::IO));
+            tally.here(Procedure::Commit, None);
             tally.refused(Refused::ReadOnly);
             tally.held(Exclusion::Drained);
             tally.moved(Bytes::ToServers, 7);
@@ -352,19 +441,49 @@ mod tests {
         let totals = Totals::of(&tallies);
         assert_eq!(totals.calls[Procedure::Lookup as usize], [0, 2, 0, 0]);
         assert_eq!(totals.calls[Procedure::Commit as usize], [0, 0, 2, 2]);
+        assert_eq!(totals.outcomes[Procedure::Lookup as usize], [0, 0, 2, 0, 0]);
+        assert_eq!(totals.outcomes[Procedure::Commit as usize], [0, 0, 0, 2, 2]);
         assert_eq!((totals.answers(), totals.refusals[2], totals.bytes[2]), (6, 2, 14));
         assert_eq!((totals.holds[Exclusion::Drained.code()], totals.welcomed - totals.ended), (2, 4));
     }
 
     #[test]
     fn reads_are_counted_by_export() {
-        let tallies = [Tally::new(2), Tally::new(2)];
+        let tallies = [Tally::new(2, 0), Tally::new(2, 0)];
         for tally in &tallies {
             tally.read(1, Procedure::Lookup, Fate::Absent);
             tally.read(2, Procedure::Lookup, Fate::Absent);
+            tally.read(0, Procedure::Getattr, Fate::Answered);
+            tally.read(1, Procedure::Getattr, Fate::Answered);
+            tally.read(1, Procedure::Getattr, Fate::Fetched);
         }
-        assert_eq!(reads(&tallies, 0), Reads::default());
+        assert_eq!(reads(&tallies, 0)[Procedure::Getattr as usize], [2, 0, 0, 0]);
         assert_eq!(reads(&tallies, 1)[Procedure::Lookup as usize], [0, 2, 0, 0]);
+        let outcomes = Totals::of(&tallies).outcomes;
+        assert_eq!(outcomes[Procedure::Getattr as usize], [4, 0, 0, 0, 0], "hits of all exports");
+        assert_eq!(outcomes[Procedure::Lookup as usize], [0, 2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn servers_are_told_apart_and_knobs_count_both_ways() {
+        let tallies = [Tally::new(0, 2), Tally::new(0, 2)];
+        for tally in &tallies {
+            tally.served(1, Span::from_millis(2));
+            tally.served(2, Span::from_millis(2));
+        }
+        let count = |link| served(&tallies, link).buckets.iter().sum::<u64>();
+        assert_eq!((count(0), count(1), served(&tallies, 1).nanos), (0, 2, 4_000_000));
+        let turns = Turns::default();
+        let turn = |from, to| Actuation {
+            at: midas_core::time::Time::ZERO,
+            knob: Knob::Gap,
+            from,
+            to,
+            cause: midas_core::control::Cause::PressureHigh(1.0),
+        };
+        [turn(1.0, 2.0), turn(2.0, 1.0), turn(1.0, 2.0)].iter().for_each(|actuation| turns.turned(actuation));
+        let seen: Vec<_> = turns.each().filter(|(.., count)| *count > 0).collect();
+        assert_eq!(seen, [("gap", "up", 2), ("gap", "down", 1)]);
     }
 
     #[test]
@@ -387,5 +506,7 @@ mod tests {
         assert!(Duplicate::ALL.iter().enumerate().all(|(code, (found, _))| *found as usize == code));
         assert!(Fate::ALL.iter().enumerate().all(|(code, (fate, _))| *fate as usize == code));
         assert!(Bytes::ALL.iter().enumerate().all(|(code, (way, _))| *way as usize == code));
+        let codes = [(HIT, "hit"), (ABSENT, "absent"), (JOINED, "joined"), (FORWARDED, "forwarded"), (HERE, "here")];
+        assert!(codes.iter().all(|(code, name)| Outcome::NAMES[*code] == *name));
     }
 }

@@ -152,7 +152,7 @@ fn nfs(
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
     let tally = &shared.tallies[origin.asker.event_loop as usize];
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
-        tally.answered(procedure, Some(Nfsstat3::OK));
+        tally.here(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
         return Ok(Taken::Done);
     };
@@ -160,7 +160,7 @@ fn nfs(
         Ok(owner) => owner,
         Err(Unowned::Unknown(handle)) => return Ok(Taken::Unsorted(Unknown::Owner(handle.bytes().to_vec()))),
         Err(Unowned::Different) => {
-            tally.answered(procedure, Some(Nfsstat3::XDEV));
+            tally.here(procedure, Some(Nfsstat3::XDEV));
             answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::XDEV).encode(out));
             return Ok(Taken::Done);
         }
@@ -171,7 +171,7 @@ fn nfs(
         _ => rules.insert(Rules::of(shared, owner, origin.client)),
     };
     if let Err(status) = rules.permit(&meaning) {
-        tally.answered(procedure, Some(status));
+        tally.here(procedure, Some(status));
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
@@ -323,7 +323,7 @@ fn first(
         }
         Verdict::Done(results) => {
             tally.duplicate(Duplicate::Answered);
-            tally.answered(procedure, status(results));
+            tally.here(procedure, status(results));
             answer(out, xid, |out| out.extend_from_slice(results));
             First::No(Taken::Done)
         }
@@ -362,7 +362,7 @@ pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
-        tally.answered(procedure, Some(Nfsstat3::STALE));
+        tally.here(procedure, Some(Nfsstat3::STALE));
         answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
     }
     Taken::Done

@@ -191,7 +191,7 @@ impl Loop {
             Refusal::Executed(Some(results)) => {
                 let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
                 self.shared.whose.learn_from(owner, procedure, &results);
-                self.tally().answered(procedure, status(&results));
+                self.tally().here(procedure, status(&results));
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
                 self.flush_touched();
             }

@@ -6,6 +6,7 @@
 use crate::agreed::{Agreed, Belief};
 use crate::cached::{Areas, Epoch, Told};
 use crate::config::Export;
+use crate::counters::Turns;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
 use crate::ties::Ties;
@@ -37,6 +38,8 @@ pub(crate) struct Realm {
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
+    /// How often it turned each knob.
+    pub(crate) turns: Turns,
     /// What the controller turned last; what holds stands in every part.
     knobs: Mutex<Knobs>,
     bypass: AtomicBool,
@@ -127,6 +130,7 @@ impl Realm {
         Self {
             number,
             parts: parts.collect(),
+            turns: Turns::default(),
             knobs: Mutex::new(knobs),
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),

@@ -62,7 +62,9 @@ fn watch_members(shared: &Shared) {
 
 fn tell_actuations(export: &Realm, controller: &mut Controller) {
     let path = export.rules().path.clone();
-    for Actuation { knob, from, to, cause, .. } in controller.drain_events() {
+    for actuation in controller.drain_events() {
+        export.turns.turned(&actuation);
+        let Actuation { knob, from, to, cause, .. } = actuation;
         let say = if knob == Knob::Steering { log::info } else { log::debug };
         let about = format!("{path} {}", knob.name());
         say("knob turned", &[("knob", &about), ("from", &from), ("to", &to), ("cause", &cause)]);

@@ -47,7 +47,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered.
     pub(crate) fn reply(&mut self, now: Time, server: &str, flight: Flight, reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, claim, resent, .. } = flight;
+        let Flight { waits, owner, realm, sent, since, sent_at, claim, resent, .. } = flight;
         let (kind, place) = (sent.meaning.kind, sent.meaning.place);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
@@ -73,8 +73,9 @@ impl Relay<'_> {
             None => End::Answered { ok: false, unstable },
         };
         let tally = &self.shared.tallies[self.number];
-        tally.answered(waits.procedure, status.map(Nfsstat3));
+        tally.forwarded(waits.procedure, status.map(Nfsstat3));
         tally.took(sent.meaning.op, now.since(since));
+        tally.served(export.pool.links_of(sent.ticket.route.to).start, now.since(sent_at));
         export.settle(now, sent, end);
         let given = changed.as_deref().or(results);
         if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
@@ -85,7 +86,7 @@ impl Relay<'_> {
         let ours = landed.all.or(changed);
         self.hand(waits, ours.as_deref(), results, reply);
         for waits in landed.waits {
-            self.shared.tallies[self.number].answered(waits.procedure, status.map(Nfsstat3));
+            self.shared.tallies[self.number].joined(waits.procedure, status.map(Nfsstat3));
             self.hand(waits, landed.joined.as_deref().or(ours.as_deref()), results, reply);
         }
     }

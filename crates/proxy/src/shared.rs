@@ -59,7 +59,8 @@ impl Shared {
         accord: Option<Arc<Accord>>,
     ) -> Self {
         let areas = exports.iter().map(|export| export.areas.iter().len()).sum();
-        let tallies = (0..loops).map(|_| Tally::new(areas)).collect();
+        let links = pools.iter().map(|pool| pool.links()).sum();
+        let tallies = (0..loops).map(|_| Tally::new(areas, links)).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());

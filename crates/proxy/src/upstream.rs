@@ -408,6 +408,7 @@ impl Loop {
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
                 self.shared.exports[realm].settle(now, sent, End::Lost);
                 self.let_go(now, claim, Ended::Unknown);
+                self.tally().here(waits.procedure, status(&results));
                 self.relay().results(waits, &results);
             }
             Verdict::Send => self.links[index].send(self.shared.clock.now(), xid, &mut self.buffers),
@@ -423,7 +424,7 @@ impl Loop {
                 self.resolved(&mut call);
                 let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
                 self.shared.whose.learn_from(owner, procedure, &results);
-                self.tally().answered(procedure, status(&results));
+                self.tally().here(procedure, status(&results));
                 self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
             }
             Verdict::Send => {
@@ -524,9 +525,9 @@ impl Loop {
         relay.results(Waits { asker, xid, procedure, known, cost }, results);
         let told = landed.joined.as_deref().unwrap_or(results);
         let tally = &relay.shared.tallies[relay.number];
-        tally.answered(procedure, status(results));
+        tally.here(procedure, status(results));
         for waits in landed.waits {
-            tally.answered(procedure, status(told));
+            tally.joined(procedure, status(told));
             relay.results(waits, told);
         }
     }

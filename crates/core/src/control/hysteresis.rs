@@ -44,6 +44,11 @@ impl Band {
             (true, false) => Err("both counts of ticks must be at least 1"),
         }
     }
+
+    /// Below the first and above the second something is to be done.
+    pub const fn thresholds(self) -> [f64; 2] {
+        [self.down, self.up]
+    }
 }
 
 impl Hysteresis {

@@ -1,32 +1,42 @@
-//! `/metrics`: what is counted, in Prometheus' text format. Nothing is counted for it alone: a scrape reads and adds up.
+//! `/metrics`: what is counted, and what it is called (docs/metrics.md). Nothing is counted for it alone: a scrape reads and adds up.
+//!
+//! Labels are what the configuration names (exports, pools, servers, members) and fixed words. Clients, users and directories never are: the
+//! number of series does not grow with them.
 
 use super::cache::caching;
+use super::page::{self, Page};
 use super::status::{bypassed, not_ready};
-use crate::api::{Caching, Cluster, Leases, Member, Shares};
+use crate::api::{Caching, Cluster, Fetches, Leases, Member, Shares};
 use crate::cached::Area;
-use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Spread, Status, Totals, reads};
+use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Status, Totals, reads, served};
 use crate::event::Shared;
+use crate::pool::{Pool, lock};
 use crate::realm::Realm;
+use crate::watch::Outcome;
 use midas_core::cache::Mode;
+use midas_core::control::hysteresis::Band;
+use midas_core::control::knobs::Knobs;
+use midas_core::control::signal::Signals;
 use midas_core::decision::{Exclusion, Why};
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::servers::Servers;
 use midas_nfs::nfs3::Procedure;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What [`text`] is.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// All metrics, in the format that whoever asks reads, and its type.
+pub(super) fn text(shared: &Arc<Shared>, accepts: &str) -> (&'static str, String) {
+    match accepts.contains(page::OPEN) {
+        true => (page::OPEN_TYPE, open(shared)),
+        false => (page::CLASSIC_TYPE, page::classic(&open(shared))),
+    }
+}
 
-/// All metrics.
-pub(super) fn text(shared: &Arc<Shared>) -> String {
+fn open(shared: &Arc<Shared>) -> String {
     let mut registry = Registry::with_prefix("midas");
     registry.register_collector(Box::new(Scrape(Arc::clone(shared))));
     let mut out = String::new();
@@ -49,6 +59,7 @@ impl Collector for Scrape {
         of_daemon(&mut page, shared)?;
         of_calls(&mut page, &totals)?;
         of_decisions(&mut page, shared, &totals)?;
+        of_controllers(&mut page, shared)?;
         of_caches(&mut page, shared)?;
         of_clients(&mut page, shared, &totals)?;
         of_servers(&mut page, shared)?;
@@ -60,11 +71,11 @@ impl Collector for Scrape {
 }
 
 fn of_daemon(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
-    let version = [([("version", env!("CARGO_PKG_VERSION"))], 1)];
+    let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
     page.gauges("build_info", "The version that runs", version)?;
     page.gauge("uptime_seconds", "How long the daemon runs", shared.started.elapsed().as_secs())?;
-    page.gauge("ready", "Whether every export has a server", not_ready(shared).is_empty().into())?;
-    page.gauge("bypass", "Whether every call goes to its home", bypassed(shared).into())
+    page.gauge("ready", "Whether every export has a server", u64::from(not_ready(shared).is_empty()))?;
+    page.gauge("bypass", "Whether every call goes to its home", u64::from(bypassed(shared)))
 }
 
 fn of_calls(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
@@ -74,8 +85,14 @@ fn of_calls(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
         Status::ALL.iter().zip(counts).map(move |((_, status), count)| (labels(*status), *count))
     });
     page.counters("calls", "NFS calls answered, by procedure and by how they ended", calls)?;
-    let latency = Class::ALL.iter().zip(&totals.latency).map(|((_, class), spread)| ([("class", *class)], spread));
-    page.histograms("call_duration_seconds", "From a call's arrival to its server's answer", latency)?;
+    let procedures = (0..).map_while(Procedure::from_number).zip(&totals.outcomes);
+    let answers = procedures.flat_map(|(procedure, counts)| {
+        let labels = move |outcome| [("procedure", procedure.name()), ("outcome", outcome)];
+        Outcome::NAMES.into_iter().zip(counts).map(move |(outcome, count)| (labels(outcome), *count))
+    });
+    page.counters("answers", "The same calls, by procedure and by who answered", answers)?;
+    let latency = Class::ALL.iter().zip(&totals.latency).map(|((_, class), spread)| ([("class", *class)], *spread));
+    page.histograms("call_duration_seconds", "From a call's arrival to its server's answer", &BUCKETS, latency)?;
     let duplicates = Duplicate::ALL.iter().zip(&totals.duplicates).map(|((_, found), n)| ([("found", *found)], *n));
     page.counters("duplicates", "Calls that came again and were not executed again", duplicates)
 }
@@ -93,6 +110,52 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
     page.counters("refusals", "Calls refused without asking a server", refusals)
 }
 
+/// What the controllers see and turn.
+fn of_controllers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let of = |export: &Realm| {
+        let controller = lock(&export.controller);
+        let aims = controller.targets().is_some();
+        (export.rules().path.clone(), controller.knobs(), controller.signals(), aims)
+    };
+    let all: Vec<(String, Knobs, Signals, bool)> = shared.exports.iter().map(of).collect();
+    let knobs = all.iter().flat_map(|(path, knobs, ..)| {
+        shown(knobs).into_iter().map(move |(knob, value)| ([("export", path.as_str()), ("knob", knob)], value))
+    });
+    page.gauges("knob", "Where a knob stands", knobs)?;
+    let turns = all.iter().zip(&shared.exports).flat_map(|((path, ..), export)| {
+        let labels = move |knob, way| [("export", path.as_str()), ("knob", knob), ("direction", way)];
+        export.turns.each().map(move |(knob, way, count)| (labels(knob, way), count))
+    });
+    page.counters("actuations", "Times that a knob was turned", turns)?;
+    let aims = all.iter().filter(|(.., aims)| *aims);
+    let pressure = aims.map(|(path, _, signals, _)| ([("export", path.as_str())], signals.pressure));
+    page.gauges("pressure", "How far imbalance and tail latency are past their targets", pressure)?;
+    let [low, high] = Band::PAPER.thresholds();
+    let sides = [([("side", "low")], low), ([("side", "high")], high)];
+    page.gauges(
+        "pressure_threshold",
+        "Knobs turn while the pressure stays below the low or above the high one",
+        sides,
+    )?;
+    let imbalance = all.iter().map(|(path, _, signals, _)| ([("export", path.as_str())], signals.imbalance));
+    page.gauges("imbalance", "Standard deviation of the servers' smoothed queues, as a share of their mean", imbalance)
+}
+
+/// Every knob by the word that users read.
+fn shown(knobs: &Knobs) -> [(&'static str, f64); 9] {
+    [
+        ("choices", knobs.choices.into()),
+        ("margin_load", knobs.margin_load.as_f64()),
+        ("margin_latency_ms", knobs.margin_latency.as_millis_f64()),
+        ("steer_share", knobs.steer_share.as_f64()),
+        ("pin_ms", knobs.pin.as_millis_f64()),
+        ("steering", u8::from(knobs.steering).into()),
+        ("caching", u8::from(knobs.caching).into()),
+        ("gap", knobs.gap.as_f64()),
+        ("width_min", knobs.width_min.into()),
+    ]
+}
+
 fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     let areas: Vec<_> =
         shared.exports.iter().flat_map(|export| export.areas.iter().map(move |area| (export, area))).collect();
@@ -107,7 +170,7 @@ fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     });
     page.counters("cache_reads", "Reads that a cache was asked for, by what became of them", fates)?;
     let modes = caches.iter().flat_map(|(path, mode, _)| {
-        Mode::ALL.into_iter().map(move |it| ([("export", path.as_str()), ("mode", it.name())], (it == *mode).into()))
+        Mode::ALL.into_iter().map(move |it| ([("export", path.as_str()), ("mode", it.name())], u64::from(it == *mode)))
     });
     page.gauges("cache_mode", "1 for the mode that is in force", modes)?;
     let each = |value: fn(&Caching) -> u64| {
@@ -135,36 +198,33 @@ fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Res
 }
 
 fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
-    let of_pool = |pool: &Arc<crate::pool::Pool>| {
+    let of_pool = |pool: &'_ Arc<Pool>| {
         let pool = Arc::clone(pool);
         pool.servers.ids().map(move |server| (Arc::clone(&pool), server)).collect::<Vec<_>>()
     };
-    let servers: Vec<_> = shared.pools.iter().flat_map(of_pool).collect();
+    let servers: Vec<(Arc<Pool>, ServerId)> = shared.pools.iter().flat_map(of_pool).collect();
     let each = |value: fn(&Servers, ServerId) -> u64| {
-        servers.iter().map(move |(pool, server)| {
-            let labels = [("pool", pool.config.name.as_str()), ("server", pool.server(*server).name.as_str())];
-            (labels, value(&pool.servers, *server))
-        })
+        servers.iter().map(move |(pool, server)| (labels(pool, *server), value(&pool.servers, *server)))
     };
     page.gauges("server_in_flight", "Calls under way at a server", each(|it, at| it.in_flight(at).into()))?;
+    let queues = servers.iter().map(|(pool, at)| (labels(pool, *at), pool.servers.load(*at).as_f64()));
+    page.gauges("server_queue", "The same, and what other members have there as they last told", queues)?;
     page.counters("server_calls", "Calls sent to a server", each(|it, at| it.dispatched(at).into()))?;
     page.counters("server_homed", "Calls whose home a server is", each(|it, at| it.homed(at).into()))?;
+    let took = servers.iter().map(|(pool, at)| (labels(pool, *at), served(&shared.tallies, pool.links_of(*at).start)));
+    page.histograms("server_duration_seconds", "From a call's departure to its server's answer", &FEW, took)?;
     let states = servers.iter().flat_map(|(pool, server)| {
-        Health::ALL.into_iter().map(|state| {
-            let labels = [
-                ("pool", pool.config.name.as_str()),
-                ("server", pool.server(*server).name.as_str()),
-                ("state", state.name()),
-            ];
-            (labels, u64::from(pool.servers.health(*server) == state))
-        })
+        let [pool_label, server_label] = labels(pool, *server);
+        let is = |state: Health| u64::from(pool.servers.health(*server) == state);
+        Health::ALL.into_iter().map(move |state| ([pool_label, server_label, ("state", state.name())], is(state)))
     });
     page.gauges("server_health", "1 for the state that a server is in", states)?;
-    let connects = servers.iter().map(|(pool, server)| {
-        let labels = [("pool", pool.config.name.as_str()), ("server", pool.server(*server).name.as_str())];
-        (labels, pool.connects(*server))
-    });
+    let connects = servers.iter().map(|(pool, server)| (labels(pool, *server), pool.connects(*server)));
     page.counters("server_connects", "Connections made to a server", connects)
+}
+
+fn labels(pool: &Pool, server: ServerId) -> [(&str, &str); 2] {
+    [("pool", pool.config.name.as_str()), ("server", pool.server(server).name.as_str())]
 }
 
 /// Labels are members, at most 16 of them, and reasons, which are fixed.
@@ -174,31 +234,44 @@ fn of_cluster(page: &mut Page<'_>, cluster: &Cluster) -> fmt::Result {
     };
     page.gauges("cluster_member_up", "Whether messages pass both ways", each(|it| it.up.into()))?;
     page.gauges("cluster_member_in_view", "Whether a member is in the view", each(|it| it.in_view.into()))?;
+    let differs = |it: &Member| u64::from(it.in_view && it.same_config == Some(false));
+    let differing = cluster.members.iter().map(differs).sum::<u64>();
+    page.gauge("cluster_differing", "Members in the view whose configuration is another one", differing)?;
     page.gauge("cluster_view_epoch", "The number of the view", cluster.epoch)?;
-    page.gauge("cluster_in_view", "Whether this daemon is in the view", cluster.in_view.into())?;
+    page.gauge("cluster_in_view", "Whether this daemon is in the view", u64::from(cluster.in_view))?;
     let refused = cluster.refused.iter().map(|(why, count)| ([("reason", why.as_str())], *count));
     page.counters("cluster_refused", "What came from the network and was refused, by reason", refused)?;
     page.counter("cluster_lost", "Frames and datagrams that had no way", cluster.lost)?;
     of_leases(page, &cluster.leases)?;
+    let Fetches { asked, fetched, refused, late, lent, declined } = cluster.fetches;
+    let fates = [
+        ([("fate", "asked")], asked),
+        ([("fate", "fetched")], fetched),
+        ([("fate", "refused")], refused),
+        ([("fate", "late")], late),
+        ([("fate", "lent")], lent),
+        ([("fate", "declined")], declined),
+    ];
+    page.counters("cluster_fetches", "Reads that members asked each other for", fates)?;
     let Shares { told, heard, refused, lag_ms, bytes } = cluster.shares;
     let ways = [([("way", "told")], told), ([("way", "heard")], heard), ([("way", "refused")], refused)];
     page.counters("cluster_shares", "Load shares", ways)?;
     page.gauge("cluster_share_bytes", "The largest load share that was told", bytes)?;
-    page.seconds("cluster_share_lag_seconds", "How old a change of load is on average when it is told", lag_ms / 1e3)
+    page.gauge("cluster_share_lag_seconds", "How old a change of load is on average when it is told", lag_ms / 1e3)
 }
 
 fn of_leases(page: &mut Page<'_>, leases: &Leases) -> fmt::Result {
-    page.gauge("cluster_leased", "Whether answers may come from the cache", (leases.live_ms > 0.0).into())?;
-    page.gauge("cluster_acts", "Whether mutations may leave", leases.acts.into())?;
+    page.gauge("cluster_leased", "Whether answers may come from the cache", u64::from(leases.live_ms > 0.0))?;
+    page.gauge("cluster_acts", "Whether mutations may leave", u64::from(leases.acts))?;
     page.gauge("cluster_waiting", "Mutations that wait for other members now", leases.waiting as u64)?;
-    page.seconds("cluster_waiting_longest_seconds", "For how long the first of them has", leases.longest_ms / 1e3)?;
+    page.gauge("cluster_waiting_longest_seconds", "For how long the first of them has", leases.longest_ms / 1e3)?;
     page.gauge("cluster_pending", "Mutations in the cluster that are not over", leases.pending as u64)?;
     page.gauge("cluster_holds", "Keys under write pressure that are held", leases.holds as u64)?;
     page.counter("cluster_announced", "Mutations announced", leases.announced)?;
     page.counter("cluster_held", "Mutations that left under a hold, without an announcement", leases.held)?;
     page.counter("cluster_permitted", "Announcements that the others let through", leases.permitted)?;
     let waited = leases.wait_mean_ms / 1e3 * leases.permitted as f64;
-    page.total_seconds("cluster_wait_seconds", "How long those waited in all", waited)?;
+    page.counter("cluster_wait_seconds", "How long those waited in all", waited)?;
     page.counter("cluster_announcements_refused", "Announcements that were refused", leases.refused)?;
     page.counter("cluster_marked", "Mutations of others that were marked here", leases.marked)?;
     page.counter("cluster_flushed", "Times that all was forgotten because leases were lost", leases.flushed)?;
@@ -206,70 +279,6 @@ fn of_leases(page: &mut Page<'_>, leases: &Leases) -> fmt::Result {
     page.counter("cluster_frames", "Frames that they went in", leases.frames)?;
     page.counter("cluster_malformed", "Messages of others that could not be read", leases.malformed)
 }
-
-/// The page that is written.
-struct Page<'e>(DescriptorEncoder<'e>);
-
-impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    fn total_seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let none: Option<&Exemplar<NoLabelSet, f64>> = None;
-        self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, none)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let none: Option<&Exemplar<NoLabelSet, f64>> = None;
-        self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, none)
-    }
-
-    fn gauges<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        rows.into_iter().try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_gauge(&value))
-    }
-
-    fn counters<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        rows.into_iter().try_for_each(|(labels, value)| {
-            let none: Option<&Exemplar<NoLabelSet, f64>> = None;
-            metric.encode_family(&labels)?.encode_counter(&value, none)
-        })
-    }
-
-    fn histograms<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (Labels<'l, N>, &'l Spread)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        rows.into_iter().try_for_each(|(labels, spread)| {
-            let bounds = BUCKETS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(spread.buckets).collect();
-            let (sum, count) = (spread.nanos as f64 / 1e9, spread.buckets.iter().sum());
-            let none: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
-            metric.encode_family(&labels)?.encode_histogram(sum, count, &buckets, none)
-        })
-    }
-}
-
-type Labels<'l, const N: usize> = [(&'l str, &'l str); N];
 
 /// What a cache may be asked for.
 const CACHED: [Procedure; 8] = [
@@ -282,3 +291,5 @@ const CACHED: [Procedure; 8] = [
     Procedure::Fsinfo,
     Procedure::Pathconf,
 ];
+/// Upper bounds of the buckets that are shown of each server, in microseconds: some of [`BUCKETS`].
+const FEW: [u64; 12] = [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];

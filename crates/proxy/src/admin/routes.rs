@@ -8,7 +8,7 @@ use crate::event::Shared;
 use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -75,8 +75,10 @@ async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>
     Ok(Json(peers.status(accord)))
 }
 
-async fn scrape(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&shared))
+async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
+    let accepts = headers.get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
+    let (kind, text) = metrics::text(&shared, accepts);
+    ([(header::CONTENT_TYPE, kind)], text)
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
