@@ -21,6 +21,11 @@ UNIT := $(PREFIX)/lib/systemd/system/midas.service
 SYSUSERS := $(PREFIX)/lib/sysusers.d/midas.conf
 EXAMPLE := $(SYSCONFDIR)/midas/midas.toml.example
 DOCUMENTS := operating.md metrics.md LICENSE prometheus/midas.rules.yml prometheus/prometheus.yml grafana/midas.json
+MANDIR := $(PREFIX)/share/man
+# Where each shell looks for what it completes.
+BASH_COMPLETION := $(PREFIX)/share/bash-completion/completions/midas
+ZSH_COMPLETION := $(PREFIX)/share/zsh/site-functions/_midas
+FISH_COMPLETION := $(PREFIX)/share/fish/vendor_completions.d/midas.fish
 
 # cargo-nextest is quicker and isolates tests; cargo test runs the same ones.
 NEXTEST := $(shell cargo nextest --version 2>/dev/null)
@@ -120,7 +125,7 @@ demo-paper: build ## Reproduce the paper's evaluation on a small setting
 
 # Builds nothing: whoever installs as root should not compile as root.
 .PHONY: install
-install: ## Install what `make build` made: binary, unit, user, example (PREFIX=/usr/local DESTDIR=)
+install: ## Install what `make build` made: binary, manual pages, completions, unit, user, example (PREFIX=/usr/local DESTDIR=)
 	@test -x $(MIDAS) || { echo "make install: $(MIDAS) is not there: run 'make build' first" >&2; exit 1; }
 	install -D -m 755 $(MIDAS) $(DESTDIR)$(BINDIR)/midas
 	install -D -m 644 dist/midas.toml $(DESTDIR)$(EXAMPLE)
@@ -130,10 +135,17 @@ install: ## Install what `make build` made: binary, unit, user, example (PREFIX=
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/grafana dist/grafana/midas.json
 	install -D -m 644 dist/midas.service $(DESTDIR)$(UNIT)
 	sed -i -e 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' $(DESTDIR)$(UNIT)
+	install -d $(dir $(addprefix $(DESTDIR),$(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)))
+	$(MIDAS) man --out $(DESTDIR)$(MANDIR)/man1
+	$(MIDAS) completions bash > $(DESTDIR)$(BASH_COMPLETION)
+	$(MIDAS) completions zsh > $(DESTDIR)$(ZSH_COMPLETION)
+	$(MIDAS) completions fish > $(DESTDIR)$(FISH_COMPLETION)
 	@test -n "$(DESTDIR)" || echo "Next: systemd-sysusers && systemctl daemon-reload; write $(SYSCONFDIR)/midas/midas.toml (midas init); systemctl enable --now midas"
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` put there; configuration, state and user stay
+	-cd $(DESTDIR)$(MANDIR)/man1 && $(abspath $(DESTDIR)$(BINDIR)/midas) man --list | xargs -r rm -f
+	rm -f $(addprefix $(DESTDIR),$(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION))
 	rm -f $(addprefix $(DESTDIR),$(BINDIR)/midas $(EXAMPLE) $(SYSUSERS) $(UNIT) $(addprefix $(DOCDIR)/,$(DOCUMENTS)))
 	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR)/prometheus $(DESTDIR)$(DOCDIR)/grafana $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/midas
 

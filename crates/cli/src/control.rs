@@ -89,7 +89,7 @@ impl Daemon {
 }
 
 /// What the daemon says no to was typed wrong, unless it says that it could not.
-fn refused(status: StatusCode, answer: &[u8]) -> Failure {
+pub(crate) fn refused(status: StatusCode, answer: &[u8]) -> Failure {
     let said = match serde_json::from_slice::<api::Fault>(answer) {
         Ok(fault) => fault.error,
         Err(_) => format!("the daemon answered {status}"),
@@ -164,11 +164,15 @@ async fn send(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> 
 }
 
 /// Why there is nobody to talk with.
-fn absent(socket: &Path, error: &io::Error) -> Failure {
+pub(crate) fn absent(socket: &Path, error: &io::Error) -> Failure {
     let path = socket.display();
     Failure::Broken(match error.kind() {
         ErrorKind::NotFound => format!("no daemon at {path}: does `midas serve` run, and with this socket? (--socket)"),
-        ErrorKind::ConnectionRefused => format!("no daemon at {path}: the one that made this socket is gone"),
+        ErrorKind::ConnectionRefused => {
+            format!(
+                "no daemon at {path}: the one that made this socket is gone; start `midas serve`, or name another --socket"
+            )
+        }
         ErrorKind::PermissionDenied => {
             format!("{path}: permission denied: its owner and its group may control the daemon")
         }

@@ -1,5 +1,6 @@
 //! How a command fails: one line on stderr, and an exit code that scripts can tell apart.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// Why a command did not do its work.
@@ -46,6 +47,13 @@ impl Failure {
         };
         eprintln!("midas: {text}");
         ExitCode::from(code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(text) | Self::Broken(text) | Self::Unanswered(text)) = self;
+        f.write_str(text)
     }
 }
 

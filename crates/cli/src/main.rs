@@ -5,15 +5,18 @@ mod bypass;
 mod cache;
 mod check;
 mod cluster;
+mod completions;
 mod control;
 mod demo;
 mod doctor;
 mod drain;
 mod explain;
 mod failure;
+mod help;
 mod history;
 mod init;
 mod invalidate;
+mod man;
 mod nfsd;
 mod notify;
 mod progress;
@@ -24,9 +27,10 @@ mod sim;
 mod stage;
 mod status;
 mod table;
+mod top;
 mod warm;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -63,10 +67,13 @@ enum Command {
     Drain(drain::Drain),
     Undrain(drain::Undrain),
     Bypass(bypass::Options),
+    Top(top::Options),
+    Man(man::Options),
+    Completions(completions::Options),
 }
 
 fn main() -> ExitCode {
-    let result = match Midas::try_parse() {
+    let result = match typed() {
         Ok(Midas { command: Command::Bench(command) }) => command.run(),
         Ok(Midas { command: Command::History(command) }) => command.run(),
         Ok(Midas { command: Command::Sim(command) }) => command.run(),
@@ -86,10 +93,18 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Drain(options) }) => options.run(),
         Ok(Midas { command: Command::Undrain(options) }) => options.run(),
         Ok(Midas { command: Command::Bypass(options) }) => options.run(),
+        Ok(Midas { command: Command::Top(options) }) => options.run(),
+        Ok(Midas { command: Command::Man(options) }) => options.run(),
+        Ok(Midas { command: Command::Completions(options) }) => options.run(),
         Err(error) => Failure::from_clap(&error, &Midas::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// What was typed; asked for help, the commands in groups.
+fn typed() -> Result<Midas, clap::Error> {
+    Midas::from_arg_matches(&help::grouped(Midas::command()).try_get_matches()?)
 }

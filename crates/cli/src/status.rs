@@ -85,7 +85,8 @@ fn of_pool(pool: &Pool) -> Vec<String> {
     lines
 }
 
-fn since(span: Duration) -> String {
+/// In two units at most.
+pub(crate) fn since(span: Duration) -> String {
     let secs = span.as_secs();
     match secs {
         0..60 => format!("{secs} s"),

@@ -41,23 +41,39 @@ fn files(below: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_package_holds_binary_unit_user_and_example_and_all_go_again() {
+fn a_package_holds_binary_pages_completions_unit_user_and_example_and_all_go_again() {
     let scratch = Scratch::new();
     let destination = [format!("DESTDIR={}", scratch.path().display())];
     make("install", &destination);
+    let installed = files(scratch.path());
+    let (pages, rest): (Vec<String>, Vec<String>) = installed.into_iter().partition(|file| file.contains("/man1/"));
+    let listed = midas("man --list");
+    let mut listed: Vec<String> = String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .map(|page| format!("usr/local/share/man/man1/{page}"))
+        .collect();
+    listed.sort();
+    assert!(listed.len() > 20 && pages == listed, "{pages:?}");
     let want = [
         "etc/midas/midas.toml.example",
         "usr/local/bin/midas",
         "usr/local/lib/systemd/system/midas.service",
         "usr/local/lib/sysusers.d/midas.conf",
+        "usr/local/share/bash-completion/completions/midas",
         "usr/local/share/doc/midas/LICENSE",
         "usr/local/share/doc/midas/grafana/midas.json",
         "usr/local/share/doc/midas/metrics.md",
         "usr/local/share/doc/midas/operating.md",
         "usr/local/share/doc/midas/prometheus/midas.rules.yml",
         "usr/local/share/doc/midas/prometheus/prometheus.yml",
+        "usr/local/share/fish/vendor_completions.d/midas.fish",
+        "usr/local/share/zsh/site-functions/_midas",
     ];
-    assert_eq!(files(scratch.path()), want);
+    assert_eq!(rest, want);
+    let completed = |file: &str| fs::read_to_string(scratch.path().join(file)).unwrap();
+    assert!(completed(want[4]).contains("complete -F _midas"));
+    assert!(completed(want[11]).contains("complete -c midas"));
+    assert!(completed(want[12]).starts_with("#compdef midas"));
     let unit = fs::read_to_string(scratch.path().join(want[2])).unwrap();
     assert!(unit.contains("ExecStart=/usr/local/bin/midas serve\n") && !unit.contains("@BINDIR@"), "{unit}");
     let example = scratch.path().join(want[0]);
