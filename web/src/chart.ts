@@ -26,6 +26,8 @@ export interface Options {
   /** What the values are, for people and for screen readers. */
   label: string;
   value: (value: number | null | undefined) => string;
+  /** The same at the axis, where the title says the unit; as the values if not given. */
+  axis?: (value: number) => string;
   height?: number;
   /** The top of the axis is at least this. */
   least?: number;
@@ -122,7 +124,7 @@ export class Chart {
       },
       axes: [
         { ...axis, show: !small, space: 84, size: 26, values: (_, splits) => splits.map(clock) },
-        { ...axis, size: small ? 40 : 46, space: small ? 22 : 34, values: (_, splits) => splits.map((split) => options.value(split)) },
+        { ...axis, size: small ? 40 : 46, space: small ? 22 : 34, values: (_, splits) => splits.map((split) => (options.axis ?? options.value)(split)) },
       ],
       series: [{}, ...this.order().map((at) => this.line(at))],
       hooks: {

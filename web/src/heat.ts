@@ -5,9 +5,12 @@ import { h, say, show } from "./dom";
 import { clock, short } from "./format";
 import { colour } from "./theme";
 
-const ROW = 26;
-const ROWS_HIGH = 260;
+const ROW = 48;
+const ROWS_HIGH = 228;
 const AXIS = 22;
+/** Between two times, in seconds, and what one takes, in pixels. */
+const STEPS = [5, 10, 20, 30, 60, 120];
+const LABEL = 84;
 
 export class Heat {
   readonly element = h("div", { class: "heat", "data-chart": "heat" });
@@ -60,7 +63,7 @@ export class Heat {
     }
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, height);
-    const most = Math.max(4, ...last.lines.map((line) => Math.max(0, ...line)));
+    const most = Math.ceil(Math.max(4, ...last.lines.map((line) => Math.max(0, ...line))));
     this.cells(paint, row, width, most);
     this.labels(paint, row, width, height);
     this.legend(most);
@@ -81,7 +84,7 @@ export class Heat {
       const begin = before === undefined || time - before > 2 ? x(time - 0.5) : x(before);
       if (end <= left) return;
       last.lines.forEach((line, server) => {
-        const share = Math.sqrt((line[moment] ?? 0) / most);
+        const share = ((line[moment] ?? 0) / most) ** 0.75;
         paint.fillStyle = colours[Math.min(colours.length - 1, Math.round(share * (colours.length - 1)))] ?? "";
         paint.fillRect(Math.max(left, begin), server * row, end - Math.max(left, begin) + 0.6, row - 2);
       });
@@ -99,13 +102,12 @@ export class Heat {
       if (at % every === 0) paint.fillText(brief(name), 0, at * row + row / 2 - 1, this.left() - 6);
     });
     const left = this.left();
-    const parts = Math.max(2, Math.floor((width - left) / 110));
-    for (let part = 0; part <= parts; part += 1) {
-      const time = last.span.from + ((last.span.to - last.span.from) * part) / parts;
-      const text = clock(time);
-      const at = left + ((width - left) * part) / parts;
-      paint.textAlign = part === 0 ? "left" : part === parts ? "right" : "center";
-      paint.fillText(text, at, height - 9);
+    const length = last.span.to - last.span.from;
+    const step = STEPS.find((one) => ((width - left) * one) / length >= LABEL) ?? 300;
+    paint.textAlign = "center";
+    for (let time = Math.ceil(last.span.from / step) * step; time <= last.span.to; time += step) {
+      const at = left + ((width - left) * (time - last.span.from)) / length;
+      if (at > left + LABEL / 3 && at < width - LABEL / 3) paint.fillText(clock(time), at, height - 9);
     }
     paint.textAlign = "left";
     const worst = last.names.map((name, at) => `${name} ${short(last.lines[at]?.at(-1))}`);

@@ -17,8 +17,8 @@ export class Panels {
   private readonly heat = place("heat", new Heat());
   private readonly procedures = chart("procedures", { label: "Calls a second by procedure", value: short, least: 10, stacked: true });
   private readonly outcomes = chart("outcomes", { label: "Calls a second by outcome", value: short, least: 10, stacked: true });
-  private readonly p50 = chart("p50", { label: "Median latency by server", value: ms, least: 1 });
-  private readonly p99 = chart("p99", { label: "Tail latency (p99) by server", value: ms, least: 1 });
+  private readonly p50 = chart("p50", { label: "Median latency by server", value: ms, axis: short, least: 1 });
+  private readonly p99 = chart("p99", { label: "Tail latency (p99) by server", value: ms, axis: short, least: 1 });
   private readonly hits = chart("hits", { label: "Share of reads that caches answered, by procedure", value: percent, least: 1, most: 1 });
   private readonly steered = chart("steered", { label: "Share of calls that left their home by choice", value: percent, least: 0.1, most: 1 });
   private readonly pressure = chart("pressure", { label: "Pressure and the thresholds that knobs turn at", value: short, least: 0.5 });
@@ -159,7 +159,7 @@ export class Panels {
   }
 
   private knob(name: string, host: HTMLElement): Chart {
-    const panel = new Chart(`knob ${name}`, { label: `Knob ${name}`, value: knobValue(name), height: 84, small: true, stepped: true });
+    const panel = new Chart(`knob ${name}`, { label: `Knob ${name}`, value: knobValue(name), axis: short, height: 84, small: true, stepped: true });
     host.append(h("div", { class: "knob" }, h("h4", {}, h("span", {}, name), h("b")), panel.element));
     this.knobs.set(name, panel);
     return panel;

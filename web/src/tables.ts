@@ -40,8 +40,11 @@ export class Tables {
   private shown: Record<string, string[]> = {};
 
   constructor(changed: () => void, explain: (path: string) => void) {
-    const spots = (name: string, what: string, click?: (row: number) => void) =>
-      table(name, what, [{ name: what }, { name: "Calls", number: true }, { name: "Server time", number: true }, { name: "Hits", number: true }], click);
+    const spots = (name: string, what: string, click?: (row: number) => void) => {
+      const job = name === "clients" ? [{ name: "Job", title: "As the site's own file or command says" }] : [];
+      const numbers = ["Calls", "Time", "Hits"].map((one) => ({ name: one, number: true, title: one === "Time" ? "That servers spent" : undefined }));
+      return table(name, what, [{ name: what }, ...job, ...numbers], click);
+    };
     this.hot = {
       directories: spots("directories", "Directory", (row) => explain(this.shown.directories?.[row] ?? "")),
       clients: spots("clients", "Client"),
@@ -69,7 +72,7 @@ export class Tables {
     const point = frame?.point;
     const names = store.servers().map((server) => server.name ?? "");
     const rate = (point?.servers ?? []).length > 0 || point?.outcomes ? sum(Object.values(point?.outcomes ?? {})) : undefined;
-    tile("calls", rate, short(rate), `${count(frame?.status?.calls)} since the start`);
+    tile("calls", rate, short(rate), `${count(frame?.status?.calls)} in all`);
     const queue = worst(point?.servers?.map((server) => server.queue ?? 0));
     tile("queue", queue?.value, short(queue?.value), names[queue?.at ?? -1] ?? "no servers");
     const p99 = worst(point?.servers?.map((server) => server.p99_ms ?? 0));
@@ -77,10 +80,10 @@ export class Tables {
     const outcomes = point?.outcomes ?? {};
     const cached = sum(["hit", "absent", "joined"].map((name) => outcomes[name] ?? 0));
     const all = sum(Object.values(outcomes));
-    tile("cached", all > 0 ? cached / all : undefined, all > 0 ? percent(cached / all) : "–", "of all calls, joined ones too");
+    tile("cached", all > 0 ? cached / all : undefined, all > 0 ? percent(cached / all) : "–", "of all calls");
     const steered = worst(point?.exports?.map((one) => one.steered ?? 0));
-    tile("steered", steered?.value, percent(steered?.value), "left their home by choice");
-    tile("held", frame?.status?.held, count(frame?.status?.held), "calls wait for a server");
+    tile("steered", steered?.value, percent(steered?.value), "left their home");
+    tile("held", frame?.status?.held, count(frame?.status?.held), "for a server");
     tile("clients", frame?.status?.clients, count(frame?.status?.clients), "connections");
   }
 
@@ -204,7 +207,8 @@ function spotRow(spot: Spot, hot: Hot, what: string, by: "calls" | "server_ms"):
   const error = spot.error ? `at most ${count(spot.error)} too many` : undefined;
   const share = (part?: number, all?: number) => (all ? (part ?? 0) / all : 0);
   return [
-    { text: spot.job ? `${name} · job ${spot.job}` : name, title: name, data: { spot: spot.name ?? "" } },
+    { text: name, title: name, data: { spot: spot.name ?? "" } },
+    ...(what === "clients" ? [{ text: spot.job ?? "–" }] : []),
     { text: short(spot.calls), bar: by === "calls" ? share(spot.calls, hot.calls) : 0, title: error, data: { value: spot.calls ?? 0 } },
     { text: ms(spot.server_ms), bar: by === "server_ms" ? share(spot.server_ms, hot.server_ms) : 0 },
     { text: percent(spot.hits) },
