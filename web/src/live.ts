@@ -22,7 +22,7 @@ const PAUSES = [1, 2, 4, 8, 15];
 /** About five minutes; afterwards a click asks again. */
 export const ATTEMPTS_MAX = 24;
 /** A daemon says something twice a second. */
-const SILENCE_MS = 10_000;
+const SILENCE_MS = 15_000;
 
 export class Live {
   private source: EventSource | undefined;

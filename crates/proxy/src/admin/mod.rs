@@ -8,6 +8,7 @@ mod change;
 mod explain;
 mod listen;
 mod metrics;
+mod page;
 mod routes;
 mod socket;
 mod status;
