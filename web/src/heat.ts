@@ -63,7 +63,7 @@ export class Heat {
     }
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, height);
-    const most = Math.ceil(Math.max(4, ...last.lines.map((line) => Math.max(0, ...line))));
+    const most = Math.ceil(Math.max(8, ...last.lines.map((line) => Math.max(0, ...line))));
     this.cells(paint, row, width, most);
     this.labels(paint, row, width, height);
     this.legend(most);

@@ -26,11 +26,11 @@ const log = new Log(draw);
 
 const live = new Live({
   past: (points) => {
-    store.past(points);
+    if (store.past(points)) startedAnew();
     soon();
   },
   frame: (frame) => {
-    if (store.add(frame)) notice("The daemon was started anew: what is shown begins with it.");
+    if (store.add(frame)) startedAnew();
     soon();
   },
   missed: (events) => {
@@ -95,9 +95,9 @@ function tellState(state: State): void {
   say(byId("banner-text"), `${why} What is shown is the last that came. ${next}`);
 }
 
-function notice(text: string): void {
+function startedAnew(): void {
   const element = byId("notice");
-  say(element, text);
+  say(element, "The daemon was started anew: what is shown begins with it.");
   show(element, true);
   setTimeout(() => show(element, false), 8000);
 }

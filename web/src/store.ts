@@ -5,6 +5,8 @@ import type { Event, Frame, Point, Server } from "./types";
 /** As the daemon's: five minutes. */
 export const POINTS_MAX = 600;
 export const EVENTS_MAX = 1000;
+/** More than a frame is ever late. */
+const LATER_MS = 30_000;
 
 export class Store {
   points: Point[] = [];
@@ -14,20 +16,19 @@ export class Store {
   /** Wall clock at the daemon's start, in milliseconds. */
   private born = 0;
 
-  /** All that the charts show, again: after the first connection, and after every later one. */
-  past(points: Point[]): void {
+  /** All that the charts show, again: after the first connection, and after every later one. Whether the daemon is another one than before. */
+  past(points: Point[]): boolean {
+    const anew = this.another(points.at(-1));
+    if (anew) this.forget();
     this.points = points.slice(-POINTS_MAX);
     this.settle();
+    return anew;
   }
 
-  /** Whether the daemon is another one than before: its numbers began anew, and ours are of no use. */
+  /** A new frame. Whether the daemon is another one than before. */
   add(frame: Frame): boolean {
-    const anew = number(frame.point) < number(this.frame?.point);
-    if (anew) {
-      this.points = [];
-      this.events = [];
-      this.born = 0;
-    }
+    const anew = this.another(frame.point);
+    if (anew) this.forget();
     this.frame = frame;
     if (frame.point && number(frame.point) > number(this.points.at(-1))) {
       this.points.push(frame.point);
@@ -36,6 +37,19 @@ export class Store {
     this.settle();
     this.learn(frame.events ?? []);
     return anew;
+  }
+
+  /** Its numbers began anew, or it was started later than the one that was known: what is known is of no use. */
+  private another(point: Point | undefined): boolean {
+    if (!point || !this.frame) return false;
+    return number(point) < number(this.frame.point) || Date.now() - (point.uptime_ms ?? 0) - this.born > LATER_MS;
+  }
+
+  private forget(): void {
+    this.points = [];
+    this.events = [];
+    this.frame = undefined;
+    this.born = 0;
   }
 
   /** Takes in what is new; the order of arrival does not matter. */

@@ -120,6 +120,7 @@ export class Tables {
     const none = !hot || (hot.calls ?? 0) === 0;
     show(byId("hot-empty"), none);
     show(byId("hot"), !none);
+    show(byId("hot-of"), !none);
     if (!hot) return;
     say(byId("hot-of"), `last ${short(hot.seconds)} s, ${short(hot.calls)} calls, ${ms(hot.server_ms)} at servers`);
     for (const what of ["directories", "clients", "users"] as const) {
