@@ -4,14 +4,12 @@
 // MIDAS: the binary. MIDAS_PAGE: where the daemon shows itself. MIDAS_SOCKET: its control socket. MIDAS_TARGET: where `midas bench` calls.
 // MIDAS_CHROMIUM: the browser, if it is not `chromium` on the PATH. MIDAS_SHOTS: a directory for screenshots; none are taken without.
 
-import { spawn, execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { promisify } from "node:util";
-import { open, check, say, shots, errors, transferred, value } from "./page.mjs";
+import { PATIENCE, check, errors, open, say, shots, transferred, until, value } from "./page.mjs";
 
 const { MIDAS, MIDAS_PAGE, MIDAS_SOCKET, MIDAS_TARGET, MIDAS_SHOTS } = process.env;
 const run = promisify(execFile);
-/** As the lab's: a machine with other work is slow. */
-const PATIENCE = 60_000;
 const TRANSFER_MOST = 300 << 10;
 const STORM = ["--op", "create,getattr", "--directories", "1", "--connections", "4", "--depth", "24", "--duration", "6s", "--json"];
 /** Calls under way at the worst server: fewer than this is calm, more a storm. 96 in all, over four servers. */
@@ -34,8 +32,8 @@ try {
 say("all seen");
 
 async function loads() {
-  await page.waitForSelector('html[data-live="live"]', { timeout: PATIENCE });
-  await page.waitForFunction(() => Number(document.documentElement.dataset.frame) > 0, null, { timeout: PATIENCE });
+  await page.waitForSelector('html[data-live="live"]');
+  await until("a frame", () => Number(document.documentElement.dataset.frame) > 0);
   check((await page.title()) === "MIDAS", "the page has its title");
   check((await page.locator("#table-servers tbody tr").count()) === 4, "four servers are listed");
   check((await page.locator("#ready").textContent()) === "ready", "the daemon is ready");
@@ -45,25 +43,25 @@ async function loads() {
 }
 
 async function storm() {
-  await page.waitForFunction((calm) => Number(document.querySelector('[data-tile="queue"]').dataset.value) <= calm, CALM, { timeout: PATIENCE });
+  await until("short queues", (most) => Number(document.querySelector('[data-tile="queue"]').dataset.value) <= most, CALM);
   say("calm");
   const load = spawn(MIDAS, ["bench", MIDAS_TARGET, ...STORM], { stdio: ["ignore", "ignore", "inherit"] });
   const ended = new Promise((resolve) => load.on("exit", resolve));
-  await page.waitForFunction((high) => Number(document.querySelector('[data-tile="queue"]').dataset.value) >= high, HIGH, { timeout: PATIENCE });
+  await until("long queues", (least) => Number(document.querySelector('[data-tile="queue"]').dataset.value) >= least, HIGH);
   say(`the storm is seen: ${await value('[data-tile="queue"]')} under way at the worst server`);
   const chips = await page.locator('[data-chart="queues"] [data-series]').count();
   check(chips === 4, "a line for every server");
   // Within two seconds of calls; the page may be slower on a busy machine.
-  await page.waitForSelector('#table-directories [data-spot]', { timeout: PATIENCE });
+  await page.waitForSelector('#table-directories [data-spot]');
   const directory = await page.locator("#table-directories tbody th").first().getAttribute("data-spot");
   check(/midas-bench|^#/.test(directory), `the storm's directory is named: ${directory}`);
-  await page.waitForSelector('#table-clients [data-spot="127.0.0.1"]', { timeout: PATIENCE });
-  await page.waitForSelector('#table-users [data-spot="0"]', { timeout: PATIENCE });
-  await page.waitForSelector('[data-chart="procedures"] [data-series="CREATE"]', { timeout: PATIENCE });
-  await page.waitForSelector('[data-chart="outcomes"] [data-series="forwarded"]', { timeout: PATIENCE });
+  await page.waitForSelector('#table-clients [data-spot="127.0.0.1"]');
+  await page.waitForSelector('#table-users [data-spot="0"]');
+  await page.waitForSelector('[data-chart="procedures"] [data-series="CREATE"]');
+  await page.waitForSelector('[data-chart="outcomes"] [data-series="forwarded"]');
   await shots(MIDAS_SHOTS, MIDAS_PAGE);
   check((await ended) === 0, "the load ended well");
-  await page.waitForFunction((calm) => Number(document.querySelector('[data-tile="queue"]').dataset.value) <= calm, CALM, { timeout: PATIENCE });
+  await until("short queues", (most) => Number(document.querySelector('[data-tile="queue"]').dataset.value) <= most, CALM);
   const highest = await page.evaluate(() => document.querySelector('[data-chart="heat"] .scale span:last-child').textContent);
   check(Number(highest) >= HIGH, `the heat map remembers it: up to ${highest}`);
 }
@@ -82,7 +80,7 @@ async function clicks() {
   await later();
   check((await page.evaluate(() => document.documentElement.dataset.frame)) === frame, "the view stays as it is");
   await page.click("#pause");
-  await page.waitForFunction((old) => document.documentElement.dataset.frame !== old, frame, { timeout: PATIENCE });
+  await until("another frame", (old) => document.documentElement.dataset.frame !== old, frame);
   check(!(await page.locator("#paused").isVisible()), "and goes on");
 
   await page.click('[data-by="server_ms"]');
@@ -114,7 +112,7 @@ async function explains() {
   check((await page.evaluate(() => document.activeElement.id)) === "path", "/ goes to explain");
   await page.fill("#path", "/scratch");
   await page.keyboard.press("Enter");
-  await page.waitForSelector("#explanation .verdict", { timeout: PATIENCE });
+  await page.waitForSelector("#explanation .verdict");
   const to = await page.getAttribute("#explanation .verdict", "data-to");
   const names = await page.locator('[data-field="name"]').evaluateAll((cells) => cells.map((cell) => cell.dataset.server));
   check(names.includes(to), `a call on /scratch goes to a server: ${to}`);
@@ -123,7 +121,7 @@ async function explains() {
   const known = errors.length;
   await page.fill("#path", "/elsewhere");
   await page.click("#explain button");
-  await page.waitForSelector("#explanation [role=alert]", { timeout: PATIENCE });
+  await page.waitForSelector("#explanation [role=alert]");
   errors.length = known;
   await page.fill("#path", "");
 }
@@ -131,9 +129,9 @@ async function explains() {
 /** The table is what `midas status --json` says: asked before and after, until nothing changed in between. */
 async function agrees() {
   const status = async () => JSON.parse((await run(MIDAS, ["status", "--json", "--socket", MIDAS_SOCKET])).stdout).pools.flatMap((pool) => pool.servers);
-  const until = Date.now() + PATIENCE;
+  const end = Date.now() + PATIENCE;
   let difference = "";
-  while (Date.now() < until) {
+  while (Date.now() < end) {
     const before = await status();
     const shown = await page.locator("#table-servers [data-field]").evaluateAll((cells) => cells.map((cell) => ({ ...cell.dataset, text: cell.textContent })));
     const after = await status();

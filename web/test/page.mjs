@@ -5,6 +5,8 @@ import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 
+/** As the lab's: a machine with other work is slow. */
+export const PATIENCE = 60_000;
 /** What the console called an error, and requests that failed. */
 export const errors = [];
 let bytes = 0;
@@ -27,7 +29,7 @@ function command(name) {
 export async function open(address, { width, height, scheme }) {
   const browser = await launch();
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(PATIENCE);
   page.on("console", (message) => message.type() === "error" && errors.push(`console: ${message.text()}`));
   page.on("pageerror", (error) => errors.push(`error: ${error.stack}`));
   // A stream that the page itself closed did not fail.
@@ -47,6 +49,15 @@ async function count(request) {
   if (sizes) bytes += sizes.responseBodySize + sizes.responseHeadersSize;
 }
 
+/** Until it holds in the page. Playwright's own way evaluates text there, which the page's policy forbids, as it should. */
+export async function until(what, holds, argument, page = opened.page) {
+  const end = Date.now() + PATIENCE;
+  while (!(await page.evaluate(holds, argument))) {
+    if (Date.now() > end) throw new Error(`not in time: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 export const value = (selector) => opened.page.getAttribute(selector, "data-value");
 
 /** The four forms of the page, as it is now. */
@@ -62,7 +73,7 @@ export async function shots(directory, address, prefix = "dashboard") {
   for (const [name, width, height, scheme] of forms) {
     const page = await opened.browser.newPage({ viewport: { width, height }, colorScheme: scheme });
     await page.goto(address);
-    await page.waitForFunction(() => Number(document.documentElement.dataset.frame) > 0);
+    await until("a frame", () => Number(document.documentElement.dataset.frame) > 0, null, page);
     await page.screenshot({ path: join(directory, `${prefix}-${name}.png`) });
     await page.close();
   }

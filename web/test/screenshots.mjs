@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { html } from "./ansi.mjs";
-import { open, say, shots } from "./page.mjs";
+import { open, say, shots, until } from "./page.mjs";
 
 const [MIDAS, TO] = process.argv.slice(2);
 const run = promisify(execFile);
-const SECONDS = 60;
+const SECONDS = 50;
 const SIZE_MOST = 200 << 10;
 /** Calls under way that are worth a picture. */
 const STORM = 8;
@@ -25,7 +25,7 @@ try {
   const address = await dashboard();
   const opened = await open(address, { width: 1280, height: 960, scheme: "light" });
   browser = opened.browser;
-  await stormy(opened.page);
+  await stormy();
   await shots(TO, address);
   await top(new URL(address).host);
   await report();
@@ -46,9 +46,10 @@ async function dashboard() {
   throw new Error("the demo ended without a dashboard: does this midas have demo --keep?");
 }
 
-async function stormy(page) {
-  const queue = (least) => Number(document.querySelector('[data-tile="queue"]').dataset.value) >= least;
-  await page.waitForFunction(queue, STORM, { timeout: 3 * SECONDS * 1000 });
+/** A round is as long as the patience; a storm is in each. */
+async function stormy() {
+  const holds = (least) => Number(document.querySelector('[data-tile="queue"]').dataset.value) >= least;
+  await until("a storm", holds, STORM);
 }
 
 async function top(address) {
