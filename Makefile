@@ -43,7 +43,7 @@ check: fmt lint doc unit short smoke ## Format, lints, docs, unit tests, a short
 .PHONY: test
 # All of it with one build: what is checked at run time only in a build for debugging is in `make check`.
 test: UNIT_BUILD := $(PROVE)
-test: setup fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
+test: setup web-try fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
 .PHONY: setup
@@ -70,6 +70,19 @@ unit: ## Run the unit tests
 .PHONY: short
 short: ## Run the command's short tests, the tidy test and the digests, in a build for debugging
 	$(RUN_TESTS) -p midas-cli --bins --test tidy --test digest
+
+# `cargo build` takes the page in where it is, and never makes it.
+.PHONY: web
+web: ## Build the dashboard's page from locked npm packages (needs node and the network, once); then `make build` takes it in
+	@scripts/web
+
+.PHONY: web-try
+web-try:
+	@scripts/web --try
+
+.PHONY: screenshots
+screenshots: web build ## Make the pictures in docs/ from a running MIDAS (needs Chromium)
+	@scripts/screenshots $(MIDAS)
 
 .PHONY: build
 build: ## Build the release binary
@@ -161,4 +174,4 @@ live-cluster: build ## Play the same storm through one proxy, three, and three w
 .PHONY: clean
 clean: ## Remove what was built, the tools, and the reports
 	cargo clean
-	rm -rf out target
+	rm -rf out target web/dist web/node_modules

@@ -28,6 +28,10 @@ pub enum Part {
     Setfacl,
     /// Prometheus, and promtool, which judges what it is given.
     Prometheus,
+    /// A real browser.
+    Chromium,
+    /// node, with what `make web` installed and built.
+    Node,
 }
 
 /// Whether a test that needs this part can run. Where it cannot, says why and counts it; in CI panics.
@@ -54,6 +58,8 @@ impl Part {
             Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
             Self::Setfacl => no_command(&["setfacl"]),
             Self::Prometheus => no_command(&["prometheus", "promtool"]),
+            Self::Chromium => no_command(&["chromium"]),
+            Self::Node => no_command(&["node"]).or_else(no_page),
         }
     }
 }
@@ -70,6 +76,8 @@ impl fmt::Display for Part {
             Self::SystemdAnalyze => "systemd-analyze",
             Self::Setfacl => "setfacl",
             Self::Prometheus => "prometheus",
+            Self::Chromium => "chromium",
+            Self::Node => "node",
         })
     }
 }
@@ -94,6 +102,12 @@ fn not_root() -> Option<String> {
 fn no_image() -> Option<String> {
     let image = root().join("target/lab/kernel-client/current/base.cpio");
     (!image.exists()).then(|| "no image (lab/kernel-client/build makes it)".to_owned())
+}
+
+fn no_page() -> Option<String> {
+    let here = |name: &str| root().join("web").join(name).exists();
+    let missing = ["node_modules/playwright-core", "dist/index.html"].into_iter().find(|name| !here(name))?;
+    Some(format!("no web/{missing} (make web makes it)"))
 }
 
 /// As scripts/setup sees it.
@@ -154,6 +168,8 @@ mod tests {
             Part::SystemdAnalyze,
             Part::Setfacl,
             Part::Prometheus,
+            Part::Chromium,
+            Part::Node,
         ];
         for part in parts {
             assert!(setup.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");

@@ -135,7 +135,17 @@ fn walk(directory: &Path, prefix: &str, paths: &mut Vec<String>) {
 
 const OWN_DIRECTORY: &str = "crates/cli/tests/tidy/";
 /// What git keeps, what is built or found, and the fuzzer's inputs, which are no text.
-const NOT_OURS: [&str; 7] = [".git", "target", "out", "fuzz/target", "fuzz/artifacts", "fuzz/coverage", "fuzz/corpus"];
+const NOT_OURS: [&str; 9] = [
+    ".git",
+    "target",
+    "out",
+    "fuzz/target",
+    "fuzz/artifacts",
+    "fuzz/coverage",
+    "fuzz/corpus",
+    "web/node_modules",
+    "web/dist",
+];
 
 #[test]
 fn the_walk_finds_the_repository() {

@@ -4,7 +4,7 @@
 //! number of series does not grow with them.
 
 use super::cache::caching;
-use super::page::{self, Page};
+use super::openmetrics::{self, Page};
 use super::status::{bypassed, not_ready};
 use crate::api::{Caching, Cluster, Fetches, Leases, Member, Shares};
 use crate::cached::Area;
@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 /// All metrics, in the format that whoever asks reads, and its type.
 pub(super) fn text(shared: &Arc<Shared>, accepts: &str) -> (&'static str, String) {
-    match accepts.contains(page::OPEN) {
-        true => (page::OPEN_TYPE, open(shared)),
-        false => (page::CLASSIC_TYPE, page::classic(&open(shared))),
+    match accepts.contains(openmetrics::OPEN) {
+        true => (openmetrics::OPEN_TYPE, open(shared)),
+        false => (openmetrics::CLASSIC_TYPE, openmetrics::classic(&open(shared))),
     }
 }
 

@@ -8,6 +8,7 @@ mod change;
 mod explain;
 mod listen;
 mod metrics;
+mod openmetrics;
 mod page;
 mod routes;
 mod socket;

@@ -1,118 +1,80 @@
-//! Metrics as text: OpenMetrics for who says that he reads it, Prometheus' classic format for everyone else.
+//! The dashboard: files that were built before the daemon was, and lie in it. Without them the address says how to get them.
+//!
+//! The page may load what this address gives and nothing else, so that no name of a file or user, whatever it holds, can become code.
 
-use crate::counters::{BUCKETS, Spread};
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use super::routes::Refusal;
+use axum::extract::Path;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use midas_page::File;
 
-/// The page that is written.
-pub(super) struct Page<'e>(pub(super) DescriptorEncoder<'e>);
-
-impl Page<'_> {
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, NONE)
-    }
-
-    pub(super) fn gauges<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (Labels<'l, N>, impl EncodeGaugeValue)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        rows.into_iter().try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_gauge(&value))
-    }
-
-    pub(super) fn counters<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        rows.into_iter().try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_counter(&value, NONE))
-    }
-
-    /// With these upper bounds of buckets, in microseconds: all, or some, of those that latencies are counted by.
-    pub(super) fn histograms<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        bounds: &[u64],
-        rows: impl IntoIterator<Item = (Labels<'l, N>, Spread)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        rows.into_iter().try_for_each(|(labels, spread)| {
-            let (sum, count) = (spread.nanos as f64 / 1e9, spread.buckets.iter().sum());
-            let none: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
-            metric.encode_family(&labels)?.encode_histogram(sum, count, &coarser(&spread, bounds), none)
-        })
+/// The page, or how to get it.
+pub(super) async fn index() -> Response {
+    match find("index.html") {
+        // A daemon of another version has another page.
+        Some(file) => answer(file, "no-cache"),
+        None => (guarded("text/plain; charset=utf-8", "no-cache"), WITHOUT).into_response(),
     }
 }
 
-pub(super) type Labels<'l, const N: usize> = [(&'l str, &'l str); N];
-
-/// The counts between these bounds, which are some of those that were counted by, and beyond the last.
-fn coarser(spread: &Spread, bounds: &[u64]) -> Vec<(f64, u64)> {
-    let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|micros| (*micros as f64 / 1e6, 0)).collect();
-    buckets.push((f64::INFINITY, 0));
-    let finest = BUCKETS.iter().copied().chain([u64::MAX]);
-    for (most, count) in finest.zip(spread.buckets) {
-        buckets[bounds.partition_point(|bound| *bound < most)].1 += count;
-    }
-    buckets
+/// What the page is made of. The names hold a hash of what is in the files: what has the same name is the same.
+pub(super) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
+    let file = find(&format!("assets/{name}"));
+    let file =
+        file.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "the page has no such part: load it again".to_owned()))?;
+    Ok(answer(file, "public, max-age=31536000, immutable"))
 }
 
-/// The classic format: a counter's description has the name of its samples, and nothing marks the end.
-pub(super) fn classic(open: &str) -> String {
-    let counter = |line: &'_ str| line.strip_prefix("# TYPE ")?.strip_suffix(" counter").map(str::to_owned);
-    let counters: HashSet<String> = open.lines().filter_map(counter).collect();
-    let mut out = String::with_capacity(open.len() + 8 * counters.len());
-    for line in open.lines() {
-        let described = ["# HELP ", "# TYPE "].into_iter().find_map(|word| Some((word, line.strip_prefix(word)?)));
-        match described.and_then(|(word, rest)| Some((word, rest.split_once(' ')?))) {
-            Some((word, (name, rest))) if counters.contains(name) => {
-                out.extend([word, name, "_total ", rest, "\n"]);
-            }
-            _ if line == "# EOF" || line.starts_with("# UNIT ") => {}
-            _ => out.extend([line, "\n"]),
-        }
-    }
-    out
+fn find(path: &str) -> Option<&'static File> {
+    midas_page::files().iter().find(|file| file.path == path)
 }
 
-const NONE: Option<&Exemplar<NoLabelSet, f64>> = None;
-/// Who says this reads OpenMetrics.
-pub(super) const OPEN: &str = "application/openmetrics-text";
-pub(super) const OPEN_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-pub(super) const CLASSIC_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+fn answer(file: &File, keep: &'static str) -> Response {
+    (guarded(file.content_type, keep), file.bytes).into_response()
+}
+
+fn guarded(content_type: &'static str, keep: &'static str) -> [(HeaderName, &'static str); 5] {
+    [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, keep),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ]
+}
+
+/// Code, styles, pictures and answers from here alone; shown in nobody else's page.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+
+const WITHOUT: &str = "\
+MIDAS runs. This binary was built without its dashboard.
+
+To get it, with node and npm installed, in the source:
+
+    make web      builds the page
+    make build    builds the binary with the page in it
+
+Without it there are:
+
+    /api/v1/status    how the daemon, its exports and its servers are
+    /metrics          for Prometheus
+    midas top         the same as the dashboard, in a terminal
+";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_described_by_the_name_of_their_samples() {
-        let open = "# HELP a A.\n# TYPE a counter\na_total{x=\"# EOF\"} 1\n# HELP b B.\n# TYPE b gauge\n# UNIT b s\nb 2\n# EOF\n";
-        let want =
-            "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"# EOF\"} 1\n# HELP b B.\n# TYPE b gauge\nb 2\n";
-        assert_eq!(classic(open), want);
+    fn what_is_said_without_a_page_names_what_to_do() {
+        for command in ["make web", "make build", "/metrics", "/api/v1/status"] {
+            assert!(WITHOUT.contains(command), "{command}");
+        }
     }
 
     #[test]
-    fn coarser_buckets_hold_all_that_the_fine_ones_hold() {
-        let mut spread = Spread::default();
-        // One of each.
-        spread.buckets.fill(1);
-        let counts = |bounds: &[u64]| coarser(&spread, bounds).into_iter().map(|(_, count)| count).collect::<Vec<_>>();
-        assert_eq!(counts(&BUCKETS), [1; BUCKETS.len() + 1]);
-        assert_eq!(counts(&[100, 1_000]), [2, 3, 14]);
-        assert_eq!(coarser(&spread, &[100])[0].0, 0.0001);
+    fn a_part_that_is_not_there_is_none() {
+        assert!(find("assets/../index.html").is_none() && find("").is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
 
-use super::{cache, change, explain, metrics, status, warm};
+use super::{cache, change, explain, metrics, page, status, warm};
 use crate::api::{
     self, Bypass, Done, Drain, Explain, Explanation, Fault, Held, Holdings, Invalidate, Set, Status, Warm,
 };
@@ -39,6 +39,8 @@ fn open() -> Router<Arc<Shared>> {
     Router::new()
         .route(api::STATUS, get(show))
         .route(api::CLUSTER, get(cluster))
+        .route("/", get(page::index))
+        .route("/assets/{name}", get(page::asset))
         .route("/metrics", get(scrape))
         .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
         .route("/ready", get(ready))
