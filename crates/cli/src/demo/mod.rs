@@ -243,7 +243,7 @@ const BETWEEN: Duration = Duration::from_millis(400);
 const UNITS: f64 = 8.6;
 const UNIT_LEAST: Span = Span::from_millis(150);
 const SECONDS_MAX: u64 = 600;
-/// Names of created files are of so many rounds; then they begin again.
+/// Names of created files are of so many rounds; then they begin again, are refused, and no more are kept.
 const ROUNDS_MAX: u32 = 1000;
 const SOON: Duration = Duration::from_millis(50);
 /// For the last answer of a phase.

@@ -92,7 +92,8 @@ impl Site {
         (0..CLIENTS)
             .map(|number| {
                 let (source, user) = town::client(number);
-                let role = Role { directories: &self.town.directories, name: town::name, number, source, user };
+                let (directories, name) = (&*self.town.directories, town::name);
+                let role = Role { directories, name, number, source, user, guarded: true };
                 let proxy = &self.proxies[(number % PROXIES) as usize];
                 let address = proxy.nfs().first().ok_or_else(|| broken("a proxy listens nowhere"))?;
                 Player::connect(*address, role).map_err(broken)

@@ -94,8 +94,11 @@ impl Stage {
         let connect = |(number, address): (usize, &SocketAddr)| {
             let name = |request: &Request| names::name(request.file);
             let (number, source) = (number as u32, Ipv4Addr::UNSPECIFIED);
-            Player::connect(*address, Role { directories: &self.directories, name, number, source, user: 0 })
-                .map_err(broken)
+            Player::connect(
+                *address,
+                Role { directories: &self.directories, name, number, source, user: 0, guarded: false },
+            )
+            .map_err(broken)
         };
         listening.enumerate().map(connect).collect()
     }

@@ -25,6 +25,17 @@ pub(crate) struct Role<'a> {
     /// The address that it comes from; unspecified is any.
     pub(crate) source: Ipv4Addr,
     pub(crate) user: u32,
+    /// Whether what it creates must not be there yet. What may be is looked up first by a proxy that knows all changes.
+    pub(crate) guarded: bool,
+}
+
+impl Role<'_> {
+    fn how(&self) -> CreateHow {
+        match self.guarded {
+            true => CreateHow::Guarded(Sattr3::default()),
+            false => CreateHow::Unchecked(Sattr3::default()),
+        }
+    }
 }
 
 /// A connection to a proxy.
@@ -111,7 +122,7 @@ impl<'a> Player<'a> {
         let what = DirOp { dir: handle.file_handle(), name: name.as_bytes() };
         let call = match request.op {
             Op::Lookup => nfs3::Call::Lookup { what },
-            Op::Create => nfs3::Call::Create { place: what, how: CreateHow::Unchecked(Sattr3::default()) },
+            Op::Create => nfs3::Call::Create { place: what, how: self.role.how() },
             Op::Getattr
             | Op::Access
             | Op::Readlink
