@@ -88,6 +88,15 @@ impl Daemon {
     }
 }
 
+/// Tells a daemon something; what it answers is not shown.
+pub(crate) fn tell(socket: &Path, path: &str, what: &impl Serialize) -> Result<(), Failure> {
+    let body = serde_json::to_vec(what).map_err(|error| Failure::Broken(error.to_string()))?;
+    match exchange(socket, Method::POST, path, body)? {
+        (StatusCode::OK, _) => Ok(()),
+        (status, answer) => Err(refused(status, &answer)),
+    }
+}
+
 /// What the daemon says no to was typed wrong, unless it says that it could not.
 pub(crate) fn refused(status: StatusCode, answer: &[u8]) -> Failure {
     let said = match serde_json::from_slice::<api::Fault>(answer) {

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Broken(String),
     /// Whoever should have answered did not: exit code 2.
     Unanswered(String),
+    /// Told to stop before it was done, and all is cleaned up: exit code 130.
+    Interrupted,
 }
 
 impl Failure {
@@ -44,6 +46,7 @@ impl Failure {
         let (text, code) = match self {
             Self::Usage(text) | Self::Unanswered(text) => (text, 2),
             Self::Broken(text) => (text, 1),
+            Self::Interrupted => ("interrupted".to_owned(), 130),
         };
         eprintln!("midas: {text}");
         ExitCode::from(code)

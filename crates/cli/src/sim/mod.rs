@@ -6,7 +6,7 @@ mod compare;
 mod hazard;
 mod list;
 mod live;
-mod options;
+pub(crate) mod options;
 pub(crate) mod output;
 mod paper;
 mod run;

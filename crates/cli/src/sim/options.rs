@@ -238,7 +238,7 @@ pub(super) fn span(option: &str, text: &str) -> Result<Span, Failure> {
 
 /// A list of names separated by commas, or `all`. An option of a policy may hold commas too: a part without a name of its own belongs to the one
 /// before.
-pub(super) fn many<T>(text: &str, all: &[&str], parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Failure> {
+pub(crate) fn many<T>(text: &str, all: &[&str], parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Failure> {
     if text == "all" {
         return all.iter().map(|name| parse(name).map_err(Failure::Usage)).collect();
     }

@@ -89,5 +89,6 @@ fn named(path: &Path, failure: Failure) -> Failure {
         Failure::Usage(text) => Failure::Usage(format!("{}: {text}", path.display())),
         Failure::Broken(text) => Failure::Broken(format!("{}: {text}", path.display())),
         Failure::Unanswered(text) => Failure::Unanswered(format!("{}: {text}", path.display())),
+        Failure::Interrupted => Failure::Interrupted,
     }
 }

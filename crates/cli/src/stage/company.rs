@@ -1,53 +1,61 @@
 //! What makes proxies of one process a cluster: a key and places for their votes in a directory of their own, and ports that nobody else takes.
 
+use super::place::Place;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A cluster that is about to be; its directory goes with it.
-pub(super) struct Company {
-    directory: PathBuf,
+pub(crate) struct Company {
+    place: Place,
     members: Vec<(Ipv4Addr, u16)>,
+    /// The first so many serve, the others only vote.
+    proxies: u32,
     shares: bool,
 }
 
 impl Company {
-    pub(super) fn new(members: u32, shares: bool) -> io::Result<Self> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(format!("midas-stage-{pid}-{number}"));
-        let address = own_address(pid, number);
+    pub(crate) fn new(proxies: u32, witnesses: u32, shares: bool) -> io::Result<Self> {
+        let place = Place::new()?;
+        let address = own_address(std::process::id(), place.number());
+        let members = proxies + witnesses;
         // All at once, so that none is given twice.
         let listeners: Vec<TcpListener> =
             (0..members).map(|_| TcpListener::bind((address, 0))).collect::<io::Result<_>>()?;
         let ports = listeners.iter().map(|listener| Ok((address, listener.local_addr()?.port())));
-        let company = Self { members: ports.collect::<io::Result<_>>()?, directory, shares };
+        let company = Self { members: ports.collect::<io::Result<_>>()?, place, proxies, shares };
         for member in 0..members {
-            std::fs::create_dir_all(company.directory.join(member.to_string()))?;
+            std::fs::create_dir_all(company.own(member))?;
         }
-        midas_proxy::create_cluster_key(&company.directory.join("key"))?;
+        midas_proxy::create_cluster_key(&company.place.path().join("key"))?;
         Ok(company)
     }
 
+    /// Proxies and witnesses.
+    pub(crate) fn members(&self) -> usize {
+        self.members.len()
+    }
+
     /// What a member's configuration has besides what all have.
-    pub(super) fn table(&self, me: u32) -> String {
+    pub(crate) fn table(&self, me: u32) -> String {
         let (address, port) = self.members[me as usize];
-        let named = |(number, (address, port)): (usize, &(Ipv4Addr, u16))| format!("\"p{number}={address}:{port}\"");
+        let named = |(number, (address, port)): (usize, &(Ipv4Addr, u16))| {
+            let votes = if number < self.proxies as usize { "" } else { " witness" };
+            format!("\"p{number}={address}:{port}{votes}\"")
+        };
         let members: Vec<String> = self.members.iter().enumerate().map(named).collect();
         format!(
             "[state]\nfile = \"{0}/{me}/state\"\n[cluster]\nname = \"stage\"\nme = \"p{me}\"\nlisten = \"{address}:{port}\"\n\
              members = [{1}]\nkey_file = \"{0}/key\"\nsuspect_after = \"30s\"\nshares = {2}\n",
-            self.directory.display(),
+            self.place.path().display(),
             members.join(", "),
             self.shares,
         )
     }
-}
 
-impl Drop for Company {
-    fn drop(&mut self) {
-        let _left = std::fs::remove_dir_all(&self.directory);
+    /// A member's own directory; its state is the file `state` there.
+    pub(crate) fn own(&self, me: u32) -> PathBuf {
+        self.place.path().join(me.to_string())
     }
 }
 

@@ -2,23 +2,25 @@
 //! counted at both ends. Nothing of it outlives the value.
 
 mod company;
-mod names;
+pub(crate) mod names;
+mod place;
 mod player;
 mod work;
 
-pub(crate) use player::{Answers, Player};
+pub(crate) use company::Company;
+pub(crate) use place::Place;
+pub(crate) use player::{Answers, Player, Role};
 pub(crate) use work::Work;
 
 use crate::failure::Failure;
-use company::Company;
 use midas_core::key::Key;
 use midas_core::route::policy::Policy;
 use midas_nfsd::{Config, Handle, Limits, Namespace, Nfsd, ServiceTimes};
 use midas_proxy::Proxy;
 use midas_proxy::config::Config as ProxyConfig;
 use midas_sim::config::Homes;
-use midas_workload::Service;
-use std::net::SocketAddr;
+use midas_workload::{Request, Service};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,7 +66,7 @@ impl Stage {
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
         let text = proxy_config(plan, &nfsd.addresses());
         let company =
-            (plan.proxies > 1).then(|| Company::new(plan.proxies, plan.shares)).transpose().map_err(broken)?;
+            (plan.proxies > 1).then(|| Company::new(plan.proxies, 0, plan.shares)).transpose().map_err(broken)?;
         let start = |member: u32| {
             let more = company.as_ref().map_or_else(String::new, |company| company.table(member));
             let config = ProxyConfig::parse(&(text.clone() + &more)).map_err(broken)?;
@@ -90,7 +92,13 @@ impl Stage {
     pub(crate) fn players(&self) -> Result<Vec<Player<'_>>, Failure> {
         let listening = self.proxies.iter().filter_map(|proxy| proxy.nfs().first());
         let connect = |(number, address): (usize, &SocketAddr)| {
-            Player::connect(*address, &self.directories, number as u32).map_err(broken)
+            let name = |request: &Request| names::name(request.file);
+            let (number, source) = (number as u32, Ipv4Addr::UNSPECIFIED);
+            Player::connect(
+                *address,
+                Role { directories: &self.directories, name, number, source, user: 0, guarded: false },
+            )
+            .map_err(broken)
         };
         listening.enumerate().map(connect).collect()
     }

@@ -20,7 +20,8 @@ pub(super) fn name(file: u32) -> String {
     format!("f{file}")
 }
 
-fn directory(namespace: &Namespace, root: &Handle, name: &str) -> Result<Handle, Nfsstat3> {
+/// A directory that everybody may change.
+pub(crate) fn directory(namespace: &Namespace, root: &Handle, name: &str) -> Result<Handle, Nfsstat3> {
     let place = DirOp { dir: root.file_handle(), name: name.as_bytes() };
     let mut reply = Vec::new();
     let attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
@@ -34,7 +35,8 @@ fn directory(namespace: &Namespace, root: &Handle, name: &str) -> Result<Handle,
     }
 }
 
-fn create(namespace: &Namespace, directory: &Handle, name: &str) -> Result<(), Nfsstat3> {
+/// A file that everybody may change.
+pub(crate) fn create(namespace: &Namespace, directory: &Handle, name: &str) -> Result<(), Nfsstat3> {
     let place = DirOp { dir: directory.file_handle(), name: name.as_bytes() };
     let how = CreateHow::Unchecked(Sattr3 { mode: Some(0o666), ..Sattr3::default() });
     done(namespace.execute(&MAKER, &User::new(0, 0, &[]), &Call::Create { place, how }, &mut Vec::new()))
@@ -45,4 +47,4 @@ fn done(status: Nfsstat3) -> Result<(), Nfsstat3> {
 }
 
 /// Whoever makes the names: handles are the same on every server.
-const MAKER: Identity = Identity { server: 0, write_verifier: [0; 8], salt: 0 };
+pub(crate) const MAKER: Identity = Identity { server: 0, write_verifier: [0; 8], salt: 0 };

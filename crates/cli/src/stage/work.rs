@@ -16,7 +16,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(super) fn of(calls: &[u64; 22], queue: &Queue, from: Duration, to: Duration) -> Self {
+    pub(crate) fn of(calls: &[u64; 22], queue: &Queue, from: Duration, to: Duration) -> Self {
         let (mean_queue, worst_queue) = between(queue.changes.iter().copied(), from, to);
         let calls = calls[Procedure::Lookup as usize] + calls[Procedure::Create as usize];
         Self { calls, mean_queue, worst_queue }

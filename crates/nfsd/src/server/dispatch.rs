@@ -77,6 +77,9 @@ pub(super) struct Job {
     record: Box<[u8]>,
     known: Option<Known>,
     expects: usize,
+    arrived: Instant,
+    /// From then to the end of its service, once that has come.
+    took: Duration,
 }
 
 /// What became of a record.
@@ -126,7 +129,8 @@ impl Server {
 
     /// A call whose time has come: its answer is put into `out`.
     pub(super) fn finish(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Finished> {
-        let (job, _) = self.station.done(now)?;
+        let (mut job, done) = self.station.done(now)?;
+        job.took = done.saturating_duration_since(job.arrived);
         let expected = job.expects;
         let to = match self.answer(now, &job.origin, &job.record, Some(&job), out) {
             Taken::AnsweredTo(newest) => newest,
@@ -217,7 +221,8 @@ impl Server {
         if queues {
             return Ok(self.later(now, origin, record, service, known, expects(&arguments)));
         }
-        let newest = self.execute(now, call.xid, credential, &arguments, known.as_ref(), out);
+        let took = job.map_or(Duration::ZERO, |job| job.took);
+        let newest = self.execute((now, took), call.xid, credential, &arguments, known.as_ref(), out);
         Ok(newest.map_or(Taken::Answered, Taken::AnsweredTo))
     }
 
@@ -230,7 +235,7 @@ impl Server {
         known: Option<Known>,
         expects: usize,
     ) -> Taken {
-        let job = Job { origin: *origin, record: record.into(), known, expects };
+        let job = Job { origin: *origin, record: record.into(), known, expects, arrived: now, took: Duration::ZERO };
         self.station.arrive(now, service, record.len(), job);
         Taken::Queued { expects }
     }
@@ -248,7 +253,7 @@ impl Server {
     /// Executes and answers; who gets the answer, where the call was sent again from elsewhere meanwhile.
     fn execute(
         &mut self,
-        now: Instant,
+        (now, took): (Instant, Duration),
         xid: u32,
         credential: &Credential<'_>,
         call: &nfs3::Call<'_>,
@@ -265,7 +270,7 @@ impl Server {
         if let Some(truth) = &self.truth {
             let (mark, unique) = self.mark(credential);
             let server = self.identity.server;
-            truth.executed(now, Executed { at: Duration::ZERO, server, procedure, mark, status }, unique);
+            truth.executed(now, Executed { at: Duration::ZERO, took, server, procedure, mark, status }, unique);
         }
         let known = known?;
         match writes(procedure) {

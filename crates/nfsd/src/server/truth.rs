@@ -32,6 +32,8 @@ struct Inner {
 pub struct Executed {
     /// When, since the servers started.
     pub at: Duration,
+    /// From its arrival to the end of its service: what it waited and what it took. Nothing if it was executed at once.
+    pub took: Duration,
     /// Where.
     pub server: u16,
     /// What.
@@ -134,6 +136,11 @@ impl Truth {
         }
     }
 
+    /// The queues' lengths now, by server; quicker than [`Truth::look`].
+    pub fn lengths(&self) -> Vec<usize> {
+        self.lock().queues.iter().map(Queue::length).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Counters stay meaningful when another thread died between two of them.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -178,7 +185,7 @@ mod tests {
 
     fn call(server: u16, procedure: Procedure, stamp: u32) -> Executed {
         let mark = Mark { machine: 7, stamp };
-        Executed { at: Duration::ZERO, server, procedure, mark, status: Nfsstat3::OK }
+        Executed { at: Duration::ZERO, took: Duration::ZERO, server, procedure, mark, status: Nfsstat3::OK }
     }
 
     #[test]
