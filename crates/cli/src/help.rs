@@ -30,7 +30,7 @@ const GROUPS: [Group; 5] = [
         &[
             ("serve", "Run the proxy"),
             ("init", "Ask NFS servers what they are, and write a configuration for them"),
-            ("check", "Read a configuration: every mistake with its line, or what it means"),
+            ("check", "Read a configuration: every mistake, or what it means"),
             ("doctor", "Find out whether servers fit together, and what to change"),
         ],
     ),
@@ -38,7 +38,7 @@ const GROUPS: [Group; 5] = [
         "Look",
         &[
             ("status", "How a running daemon, its exports and its servers are"),
-            ("top", "The same live: queues, hot directories, clients, users, knobs, events"),
+            ("top", "The same live: queues, hot directories, who asks, events"),
             ("hot", "Who asks most, and for what: directories, clients, users"),
             ("trace", "Calls as they pass, with where each went and why"),
             ("explain", "Where the next call on a path would go, and why"),
@@ -78,13 +78,13 @@ const GROUPS: [Group; 5] = [
 
 const FIRST_STEPS: &str = "\
 First steps:
-  midas demo                                   what it does, in a minute, on this machine
-  midas init nas1 nas2 nas3 > midas.toml       a configuration for servers of yours
-  midas doctor --config midas.toml             what is wrong with them
-  midas serve --config midas.toml              the proxy: mount it instead of a server
-  midas top                                    watch it
+  midas demo                                 what it does, on this machine
+  midas init nas1 nas2 nas3 > midas.toml     a configuration for your servers
+  midas doctor --config midas.toml           what is wrong with them
+  midas serve --config midas.toml            the proxy: mount it, not a server
+  midas top                                  watch it
 
-`midas COMMAND --help` says more of a command, `midas man COMMAND | man -l -` the same as a page.";
+`midas COMMAND --help` says more; `midas man COMMAND | man -l -` is the page.";
 
 #[cfg(test)]
 mod tests {

@@ -159,3 +159,80 @@ const SILENCE: Duration = Duration::from_secs(10);
 const WAITING: usize = 8;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use midas_lab::{PATIENCE, Scratch};
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    /// Takes a question, whatever it is asked over, and answers it; the question's lines.
+    fn answer(stream: impl std::io::Read + Write, answer: &str) -> Vec<String> {
+        let mut stream = BufReader::new(stream);
+        let lines: Vec<String> =
+            (&mut stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        lines
+    }
+
+    fn frame(number: u64) -> String {
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n\
+             event: past\ndata: []\n\nevent: later\ndata: ?\n\nevent: frame\ndata: {{\"point\":{{\"number\":{number}}},\"new\":1}}\n\n"
+        )
+    }
+
+    #[test]
+    fn a_daemon_that_goes_away_is_asked_again() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        let daemon =
+            thread::spawn(move || [1, 2].map(|number| answer(listener.accept().unwrap().0, &frame(number))).concat());
+        let news = follow(Source::Socket(path)).unwrap();
+        let hear = || news.recv_timeout(PATIENCE).unwrap();
+        for number in [1, 2] {
+            assert!(matches!(hear(), News::Past(points) if points.is_empty()));
+            assert!(matches!(hear(), News::Frame(frame) if frame.point.number == number));
+            let gone = hear();
+            assert!(
+                matches!(&gone, News::Gone { why, again } if why.contains("ended") && *again == PAUSE_FIRST),
+                "{gone:?}"
+            );
+        }
+        let asked = daemon.join().unwrap();
+        assert_eq!(asked.iter().filter(|line| *line == "GET /api/v1/live HTTP/1.1").count(), 2, "{asked:?}");
+        // Nobody listens there any more: it is asked less and less often.
+        let pauses: Vec<Duration> = std::iter::from_fn(|| match hear() {
+            News::Gone { again, why } => {
+                assert!(why.contains("no daemon at"), "{why}");
+                Some(again)
+            }
+            News::Past(_) | News::Frame(_) => None,
+        })
+        .take(2)
+        .collect();
+        assert_eq!(pauses, [PAUSE_FIRST * 2, PAUSE_FIRST * 4]);
+    }
+
+    #[test]
+    fn a_daemon_that_cannot_says_why() {
+        let cases = [
+            ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "older than this command"),
+            ("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 17\r\n\r\n{\"error\": \"busy\"}", "busy"),
+            ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nevent: frame\ndata: [\n\n", "not understood"),
+            ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nevent: frame\ndata: {}\n", "has ended"),
+        ];
+        for (said, want) in cases {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let host = format!("host: {address}");
+            let daemon = thread::spawn(move || answer(listener.accept().unwrap().0, said));
+            let end = read(&Source::Address(address), |_, _| Ok(ControlFlow::Continue(()))).unwrap_err().to_string();
+            assert!(end.contains(want), "{end}");
+            assert!(daemon.join().unwrap().contains(&host), "whom it asks is said, as browsers do");
+        }
+    }
+}

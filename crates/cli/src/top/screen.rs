@@ -44,7 +44,7 @@ pub(crate) fn print(app: &mut App, area: Rect, cells: &mut Buffer) {
     if body.len() > room {
         let more = body.len() + 1 - room;
         body.truncate(room - 1);
-        body.push(Line::styled(format!("{more} more lines: --height"), app.paint.dim()));
+        body.push(Line::styled(format!("{more} more: --height"), app.paint.dim()));
     }
     lines.extend(body);
     put(cells, area, lines);
@@ -149,7 +149,7 @@ fn tabs(app: &App) -> Line<'static> {
 fn foot(app: &App, below: usize, wide: usize) -> Line<'static> {
     let sorted = if app.sort == Sort::Calls { "calls" } else { "time" };
     let keys = format!("q quit  ? keys  1-5 views  c/t sorted by {sorted}  p pause");
-    let more = if below > 0 { format!("{below} more lines below") } else { String::new() };
+    let more = if below > 0 { format!("{below} more below") } else { String::new() };
     let blank = wide.saturating_sub(width(&keys) + width(&more));
     match blank {
         0 | 1 => Line::styled(if more.is_empty() { keys } else { more }, app.paint.dim()),

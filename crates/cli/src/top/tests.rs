@@ -76,7 +76,7 @@ fn point(number: u64) -> Point {
 
 fn frame(number: u64) -> Frame {
     let clients =
-        (1..=9).map(|at| Spot { job: Some(format!("{}", 7000 + at)), ..spot(&format!("10.1.0.{at}"), 900 - at, 5.0) });
+        (1..=12).map(|at| Spot { job: Some(format!("{}", 7000 + at)), ..spot(&format!("10.1.0.{at}"), 900 - at, 5.0) });
     let event = |number: u64, kind: &str, what: &str, why: &str| Event {
         number,
         uptime_ms: 3_723_000 + number,
@@ -216,13 +216,14 @@ fn servers_are_shown_with_what_the_status_says_at_80_by_24() {
     assert_eq!(shown[0], "midas 0.1.0  ready  up 1 h 2 min  1002 calls/s  17 clients  0 held");
     assert_eq!(shown[1], "123456 calls answered  50.0 % from caches");
     assert_eq!(shown[2], "[1 servers] 2 hot  3 exports  4 events  5 cluster");
-    assert_eq!(shown[3], "server         health  queue            calls/s  p50 ms  p99 ms  service ms".to_owned());
-    assert_eq!(shown[4], "10.0.0.1:2049  up          4  ██▎         251   0.500  12.345       0.250");
-    assert_eq!(shown[7], "10.0.0.4:2049  up         16  █████████   251   2.000  49.380       0.250");
+    let blank = " ".repeat(13);
+    assert_eq!(shown[3], format!("server         health  queue  {blank}  calls/s  p50 ms  p99 ms  service ms"));
+    assert_eq!(shown[4], "10.0.0.1:2049  up          4  ███▎               250   0.500  12.345       0.250");
+    assert_eq!(shown[7], "10.0.0.4:2049  up         16  █████████████      250   2.000  49.380       0.250");
     assert_lines(
         &shown[8..],
         &[
-            &["2 directories", "calls▾"],
+            &["directories, last 10 s", "calls▾"],
             &["/scratch/storm", "8000", "25.0 %"],
             &["clients, last 10 s", "job"],
             &["10.1.0.1", "7001", "899"],
@@ -268,7 +269,7 @@ fn hot_spots_are_sorted_by_calls_or_by_time_and_scrolled() {
             &["/scratch/storm", "800", "8000", "3", "30.0", "25.0 %"],
             &["/scratch/calm", "10.0", "100", "4000.0"],
             &["10.1.0.9", "7009", "891"],
-            &["3 more lines below"],
+            &["3 more below"],
         ],
     );
     press(&mut app, KeyCode::Char('t'));
@@ -278,9 +279,9 @@ fn hot_spots_are_sorted_by_calls_or_by_time_and_scrolled() {
     press(&mut app, KeyCode::End);
     let shown = lines(&mut app, NARROW);
     assert_lines(&shown, &[&["users"], &["1000", "9000"], &["0", "20"]]);
-    assert!(!shown.iter().any(|line| line.contains("more lines")), "{shown:?}");
+    assert!(!shown.iter().any(|line| line.contains("more below")), "{shown:?}");
     press(&mut app, KeyCode::Up);
-    assert_lines(&lines(&mut app, NARROW), &[&["1 more lines below"]]);
+    assert_lines(&lines(&mut app, NARROW), &[&["1 more below"]]);
     assert_lines(&lines(&mut app, WIDE), &[&["directories"], &["clients"], &["users"]]);
 }
 
@@ -316,8 +317,8 @@ fn events_say_why_and_are_wrapped_not_cut() {
         &[
             &["[4 events]"],
             &["health", "/scratch: is down (no answer for 10 s)"],
-            &["knob", "/scratch: gap 1 -> 2 (pressure"],
-            &["0.750 was above 0.600 for 3 ticks)"],
+            &["knob", "/scratch: gap 1 -> 2 (pressure 0.750"],
+            &["was above 0.600 for 3 ticks)"],
         ],
     );
     assert_lines(
@@ -346,7 +347,7 @@ fn a_cluster_shows_its_members_and_a_daemon_alone_says_so() {
                 &["refused: key 4; lost: 0"],
             ],
         );
-        assert_eq!(shown.iter().any(|line| line.contains("witness")), size == WIDE, "{shown:?}");
+        assert!(shown.iter().any(|line| line.contains("witness")), "{shown:?}");
         let shown = lines(&mut app(View::Servers, together), size);
         assert_lines(&shown, &[&["queue", "of all"], &["10.0.0.4:2049", "16", "16.0"]]);
     }
@@ -492,9 +493,9 @@ fn text_says_what_it_leaves_out() {
         plain::text(&cells, Paint::new(false))
     };
     let all = print(&mut app, 50);
-    assert!(all.contains("users, last 10 s") && !all.contains("more lines") && !all.contains("q quit"), "{all}");
+    assert!(all.contains("users, last 10 s") && !all.contains("more: ") && !all.contains("q quit"), "{all}");
     assert!(!all.contains('\x1b') && all.lines().all(|line| line == line.trim_end()), "{all}");
     let some = print(&mut app, 10);
     let left_out = all.lines().count() - (some.lines().count() - 1);
-    assert!(some.ends_with(&format!("{left_out} more lines: --height\n")), "{some}");
+    assert!(some.ends_with(&format!("{left_out} more: --height\n")), "{some}");
 }
