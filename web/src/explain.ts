@@ -35,6 +35,7 @@ export class Explain {
 
   private async ask(): Promise<void> {
     const path = this.path.value.trim();
+    if (path.startsWith("#")) return this.refuse("Nobody has asked for the way to this directory, so only its digest is known. midas hot on the daemon's host shows its handle, and midas explain takes it.");
     if (!path.startsWith("/")) return this.refuse("A path as clients see it begins with the export, such as /scratch/project.");
     const number = (this.asked += 1);
     this.answer.replaceChildren(h("p", { class: "quiet" }, "Asking…"));

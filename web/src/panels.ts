@@ -1,6 +1,6 @@
 // From points to charts.
 
-import { Chart, type Data, type Mark, type Span } from "./chart";
+import { Chart, type Mark, type Span } from "./chart";
 import { byId, h, say, show } from "./dom";
 import { ms, percent, short } from "./format";
 import { Heat } from "./heat";
@@ -11,6 +11,8 @@ import type { Event, Point, Shares } from "./types";
 const NAMES_MAX = 7;
 const OUTCOMES = ["hit", "absent", "joined", "forwarded", "here"];
 const KNOBS_MAX = 24;
+/** Seconds between a turn and the point that shows it, at most. */
+const NEAR = 1.6;
 
 export class Panels {
   private readonly queues = chart("queues", { label: "Calls under way at each server", value: short, least: 4, height: 220 });
@@ -187,15 +189,18 @@ function within(store: Store, seconds: number): Point[] {
   return store.points.filter((point) => (point.uptime_ms ?? 0) >= end - 1000 * seconds);
 }
 
-/** Where the value changed, each with the cause that the journal has for it. */
+/** Where the journal says that it was turned, and where its value changed without a word of that: of a TTL the journal may leave out the class. */
 function marks(view: View, name: string, line: (number | null)[], events: Event[]): Mark[] {
-  const told = events.filter((event) => (event.what ?? "").includes(name));
+  const told = events.filter((event) => (event.what ?? "").startsWith(`${name} `));
+  const kin = events.filter((event) => (event.what ?? "").startsWith(`${name.split(" ")[0] ?? name} `));
   const found: Mark[] = told.map((event) => ({ at: view.store.at(event.uptime_ms), text: `${event.what}: ${event.why}` }));
   line.forEach((value, at) => {
     const before = line[at - 1];
     const time = view.times[at] ?? 0;
     if (before === undefined || before === null || value === null || value === before) return;
-    if (!found.some((mark) => Math.abs(mark.at - time) < 1.6)) found.push({ at: time, text: `${name} ${short(before)} to ${short(value)}` });
+    if (found.some((mark) => Math.abs(mark.at - time) < NEAR)) return;
+    const why = kin.find((event) => Math.abs(view.store.at(event.uptime_ms) - time) < NEAR)?.why;
+    found.push({ at: time, text: `${name} from ${short(before)} to ${short(value)}${why ? `: ${why}` : ""}` });
   });
   return found;
 }
@@ -203,5 +208,3 @@ function marks(view: View, name: string, line: (number | null)[], events: Event[
 function knobValue(name: string): (value: number | null | undefined) => string {
   return name.includes("_ms") ? ms : short;
 }
-
-export type { Data };

@@ -11,7 +11,7 @@ const PORT = Number(process.argv[2] ?? 8300);
 const KIND = process.env.FAKE ?? "full";
 const EVERY_MS = 500;
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
-export const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+export const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 const points = [];
 const events = [];
