@@ -128,9 +128,15 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds), the w
 	MIDAS_SOAK_CALLS=10000000 cargo test --profile prove -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
 	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
 
+# Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.
 .PHONY: demo
-demo: build ## See it work: a hot directory on four servers, static placement against MIDAS (under a minute)
+demo: page build ## See it work: a storm on four servers, static placement against MIDAS and others, with a dashboard (a minute)
 	$(MIDAS) demo
+
+# Where Node is: without it the dashboard's address says how to get the page.
+.PHONY: page
+page:
+	@if test -x scripts/web; then scripts/web --try; fi
 
 .PHONY: demo-paper
 demo-paper: build ## Reproduce the paper's evaluation on a small setting

@@ -234,7 +234,7 @@ fn one_proxy_and_three_with_and_without_shares_are_played_and_the_exit_code_tell
 #[test]
 fn what_cannot_be_played_is_refused_in_one_line() {
     support::impossible(&[
-        ("demo --seconds 9", "11..600"),
+        ("demo --seconds 9", "11..300"),
         ("demo --seconds soon", "--seconds"),
         ("demo --policy jsq", "jsq"),
         ("demo --dir . --keep", "--keep"),

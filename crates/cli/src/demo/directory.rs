@@ -20,7 +20,7 @@ pub(super) fn serve(directory: &Path, as_json: bool, stop: &AtomicBool) -> Resul
     let options = DirectoryOptions { key: Some(key()), handles: Handles::Best };
     let namespace = Namespace::directory_with(directory, &options).map_err(|error| Failure::io(directory, &error))?;
     let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)); SERVERS];
-    // Dropped after the proxy's threads were told to end, and before its files go.
+    // Before all else: what the others keep there goes last.
     let place = Place::new().map_err(broken)?;
     let nfsd = Nfsd::start(&Config { listen, ..Config::default() }, &Arc::new(namespace)).map_err(broken)?;
     let config = ProxyConfig::parse(&configured(&nfsd.addresses(), place.path())).map_err(broken)?;

@@ -78,7 +78,7 @@ impl Options {
     fn compare(&self, arms: &[Arm], load: &Load, site: &Site, stop: &AtomicBool) -> Result<(), Failure> {
         let live = !self.json && !self.headless;
         if live {
-            print(&show::opening(load.calls(), self.seed, arms))?;
+            print(&show::opening(load.calls(), self.seed))?;
         }
         site.wait(stop)?;
         let mut scene = Scene { site, clients: site.clients()?, stop, live, round: 0 };
@@ -147,8 +147,8 @@ impl Load {
     }
 }
 
-/// How long the shortest phase lasts, so that all arms together take about so many seconds; none if that is too short to show anything,
-/// or longer than the servers remember.
+/// How long the shortest phase lasts, so that all arms together take about so many seconds; none if that is too short to show anything, or
+/// too long.
 fn unit(seconds: u64, arms: usize) -> Option<Span> {
     let left = seconds as f64 - OPENING - arms as f64 * BETWEEN.as_secs_f64();
     let unit = Span::from_secs_f64(left.max(0.0) / (arms as f64 * UNITS));
@@ -242,7 +242,8 @@ const BETWEEN: Duration = Duration::from_millis(400);
 /// How many units an arm takes on average: seven in which calls come, and what static placement then needs to catch up.
 const UNITS: f64 = 8.6;
 const UNIT_LEAST: Span = Span::from_millis(150);
-const SECONDS_MAX: u64 = 600;
+/// The longest queue is then well below what servers and proxies take.
+const SECONDS_MAX: u64 = 300;
 /// Names of created files are of so many rounds; then they begin again, are refused, and no more are kept.
 const ROUNDS_MAX: u32 = 1000;
 const SOON: Duration = Duration::from_millis(50);
@@ -264,11 +265,11 @@ mod tests {
     fn time_is_shared_by_the_policies_and_too_little_is_refused() {
         let unit = |seconds, arms| unit(seconds, arms).map(|unit| (unit.as_secs_f64() * 100.0) as u32);
         assert_eq!(
-            (unit(50, 5), unit(20, 5), unit(10, 5), unit(600, 1), unit(601, 5)),
-            (Some(106), Some(37), None, Some(6948), None)
+            (unit(50, 5), unit(20, 5), unit(10, 5), unit(300, 1), unit(301, 5)),
+            (Some(106), Some(37), None, Some(3460), None)
         );
         let refused = Load::new(10, 5, 1).map(|load| load.calls());
-        assert!(matches!(&refused, Err(Failure::Usage(said)) if said.contains("11..600")), "{refused:?}");
+        assert!(matches!(&refused, Err(Failure::Usage(said)) if said.contains("11..300")), "{refused:?}");
     }
 
     #[test]

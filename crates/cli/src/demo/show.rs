@@ -7,7 +7,6 @@ use super::site::{CAPACITY, PROXIES, SERVERS, Site, TARGETS};
 use crate::sim::table::Table;
 use midas_core::route::policy::Policy;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -41,24 +40,15 @@ impl Played {
 }
 
 /// What is said at the start, but for the pages.
-pub(super) fn opening(calls: usize, seed: u64, arms: &[Arm]) -> String {
+pub(super) fn opening(calls: usize, seed: u64) -> String {
     let each = CAPACITY / SERVERS as f64;
     let phases = Phase::ALL.map(|phase| format!("{} ({:.0} %)", phase.name(), phase.load() * 100.0));
-    let mut text = format!(
+    format!(
         "{SERVERS} servers of {each:.0} calls a second over one namespace, {PROXIES} proxies in front of them, all in this process.\n\
          The same {calls} calls for every policy (seed {seed}): {} of what the servers can do.\n\
          Half of the storm is one directory, /project, and one client.\n",
         phases.join(", "),
-    );
-    if arms.iter().any(|arm| matches!(arm.policy, Policy::Paper(_))) {
-        let (imbalance, p99, _) = TARGETS;
-        let p99 = p99 / 1_000_000;
-        let _ = writeln!(
-            text,
-            "paper: its targets are given (imbalance {imbalance}, p99 {p99} ms); a warm-up of its own takes a quiet minute."
-        );
-    }
-    text
+    )
 }
 
 /// The head of the lines that come while it runs.
@@ -109,7 +99,19 @@ pub(super) fn summary(all: &[Played]) -> String {
     };
     let (storm, total) = (of(|played| played.storm().clone()), of(Played::total));
     let claim = Claim::of(all).map_or_else(String::new, |claim| format!("\n{}", claim.text()));
-    format!("The storm:\n{storm}\nAll phases:\n{total}{claim}")
+    format!("The storm:\n{storm}\nAll phases:\n{total}{}{claim}", of_paper(all))
+}
+
+/// What must be known of the paper's figures.
+fn of_paper(all: &[Played]) -> String {
+    let (imbalance, p99_ns, _) = TARGETS;
+    let p99 = p99_ns / 1_000_000;
+    match all.iter().any(|played| matches!(played.arm.policy, Policy::Paper(_))) {
+        true => format!(
+            "paper: its targets were given (imbalance {imbalance}, p99 {p99} ms), as a state file has them; a warm-up of its own takes a quiet minute.\n"
+        ),
+        false => String::new(),
+    }
 }
 
 /// Everything as one object.

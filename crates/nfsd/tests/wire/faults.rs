@@ -195,6 +195,10 @@ fn the_truth_knows_the_length_of_the_queue_and_the_order_of_execution() {
     let area = seen.queues[0].area;
     assert!((0.9..1.6).contains(&area), "{area}");
     assert_eq!(seen.executed.len(), 10);
+    // What calls waited and took is the queue's area (Little), but for the loop's own lateness.
+    let took: Duration = seen.executed.iter().map(|call| call.took).sum();
+    assert!((0.6..1.15).contains(&took.as_secs_f64()), "{took:?} of {area}");
+    assert_eq!(nfsd.truth().unwrap().lengths(), [0]);
 }
 
 #[test]
