@@ -44,12 +44,22 @@ impl Band {
             (true, false) => Err("both counts of ticks must be at least 1"),
         }
     }
+
+    /// Below the first and above the second something is to be done.
+    pub const fn thresholds(self) -> [f64; 2] {
+        [self.down, self.up]
+    }
 }
 
 impl Hysteresis {
     /// Starts with both counters at zero.
     pub fn new(band: Band) -> Self {
         Self { band, high: 0, low: 0 }
+    }
+
+    /// Its band.
+    pub const fn band(&self) -> Band {
+        self.band
     }
 
     /// Takes a tick's pressure in.
