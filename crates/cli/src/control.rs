@@ -68,6 +68,11 @@ impl Daemon {
         Ok(last)
     }
 
+    /// Where the daemon answers, and whether its answer is to be printed as it came.
+    pub(crate) fn parts(&self) -> (&Path, bool) {
+        (&self.socket, self.json)
+    }
+
     fn exchange<A: DeserializeOwned>(
         &self,
         method: Method,
@@ -89,7 +94,7 @@ impl Daemon {
 }
 
 /// What the daemon says no to was typed wrong, unless it says that it could not.
-fn refused(status: StatusCode, answer: &[u8]) -> Failure {
+pub(crate) fn refused(status: StatusCode, answer: &[u8]) -> Failure {
     let said = match serde_json::from_slice::<api::Fault>(answer) {
         Ok(fault) => fault.error,
         Err(_) => format!("the daemon answered {status}"),
@@ -110,7 +115,7 @@ fn exchange(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<
     })
 }
 
-fn strange(error: &serde_json::Error) -> Failure {
+pub(crate) fn strange(error: &serde_json::Error) -> Failure {
     Failure::Broken(format!("an answer that is not understood: {error}"))
 }
 
@@ -143,7 +148,7 @@ fn lines(
     })
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 async fn call(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Vec<u8>), Error> {
     let response = send(stream, method, path, body).await?;
@@ -151,7 +156,12 @@ async fn call(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> 
     Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
 }
 
-async fn send(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, Error> {
+pub(crate) async fn send(
+    stream: UnixStream,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Response<Incoming>, Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let request = Request::builder()
@@ -164,7 +174,7 @@ async fn send(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> 
 }
 
 /// Why there is nobody to talk with.
-fn absent(socket: &Path, error: &io::Error) -> Failure {
+pub(crate) fn absent(socket: &Path, error: &io::Error) -> Failure {
     let path = socket.display();
     Failure::Broken(match error.kind() {
         ErrorKind::NotFound => format!("no daemon at {path}: does `midas serve` run, and with this socket? (--socket)"),

@@ -24,7 +24,9 @@ mod sim;
 mod stage;
 mod status;
 mod table;
+mod trace;
 mod warm;
+mod workload;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -59,6 +61,7 @@ enum Command {
     Set(set::Options),
     Cache(cache::Options),
     Warm(warm::Options),
+    Trace(trace::Options),
     Invalidate(invalidate::Options),
     Drain(drain::Drain),
     Undrain(drain::Undrain),
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Set(options) }) => options.run(),
         Ok(Midas { command: Command::Cache(options) }) => options.run(),
         Ok(Midas { command: Command::Warm(options) }) => options.run(),
+        Ok(Midas { command: Command::Trace(options) }) => options.run(),
         Ok(Midas { command: Command::Invalidate(options) }) => options.run(),
         Ok(Midas { command: Command::Drain(options) }) => options.run(),
         Ok(Midas { command: Command::Undrain(options) }) => options.run(),

@@ -57,8 +57,10 @@ pub(crate) struct Seen<'a> {
     pub(crate) place: Key,
     pub(crate) handle: &'a [u8],
     pub(crate) name: Option<&'a [u8]>,
-    /// The call's arguments, as they came.
-    pub(crate) args: &'a [u8],
+    /// Of RENAME: the other directory, and the name there.
+    pub(crate) to: Option<(Key, &'a [u8])>,
+    /// Of LINK: the file that it gives a name to.
+    pub(crate) linked: Option<Key>,
     pub(crate) outcome: Outcome,
     /// None: refused as a call.
     pub(crate) status: Option<Nfsstat3>,

@@ -8,7 +8,7 @@ use crate::pool::lock;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::time::Span;
-use midas_nfs::nfs3::{self, Call, CreateOk, Nfsstat3, Procedure, Reply};
+use midas_nfs::nfs3::{CreateOk, FileHandle, Nfsstat3, Procedure, Reply};
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -138,9 +138,8 @@ impl Wants {
 impl Passed {
     fn of(started: Instant, seen: &Seen<'_>, results: Option<&[u8]>) -> Self {
         let (now, took) = (started.elapsed().as_micros() as u64, seen.took.as_nanos() / 1_000);
-        let (second, to) = second(seen);
         let found = match seen.procedure {
-            Procedure::Link => second.filter(|_| seen.status == Some(Nfsstat3::OK)),
+            Procedure::Link => seen.linked.filter(|_| seen.status == Some(Nfsstat3::OK)),
             _ => results.and_then(|results| found(seen.procedure, results)),
         };
         Self {
@@ -152,7 +151,7 @@ impl Passed {
             place: seen.place,
             name: seen.name.map(cut),
             found,
-            to,
+            to: seen.to.map(|(place, name)| (place, cut(name))),
             outcome: seen.outcome,
             status: seen.status,
             took: seen.took,
@@ -161,23 +160,11 @@ impl Passed {
     }
 }
 
-/// The file that LINK gives a name to; where RENAME leads.
-fn second(seen: &Seen<'_>) -> (Option<Key>, Option<(Key, Box<[u8]>)>) {
-    if !matches!(seen.procedure, Procedure::Link | Procedure::Rename) {
-        return (None, None);
-    }
-    match Call::decode(seen.procedure, seen.args) {
-        Ok(Call::Link { file, .. }) => (Some(Key::of(file.bytes())), None),
-        Ok(Call::Rename { to, .. }) => (None, Some((Key::of(to.dir.bytes()), cut(to.name)))),
-        Ok(_) | Err(_) => (None, None),
-    }
-}
-
 /// What a name leads to, as the results say.
 fn found(procedure: Procedure, results: &[u8]) -> Option<Key> {
     let leads = matches!(procedure, Procedure::Lookup | Procedure::Create | Procedure::Mkdir | Procedure::Symlink);
     let reply = if leads { Reply::decode(procedure, results).ok()? } else { return None };
-    let object: nfs3::FileHandle<'_> = match reply {
+    let object: FileHandle<'_> = match reply {
         Reply::Lookup(Ok(found)) => found.object,
         Reply::Create(Ok(CreateOk { object: Some(object), .. }))
         | Reply::Mkdir(Ok(CreateOk { object: Some(object), .. }))
@@ -203,7 +190,7 @@ const NAME_MOST: usize = 1024;
 mod tests {
     use super::*;
     use midas_core::decision::{Route, Why};
-    use midas_nfs::nfs3::{DirOp, FileHandle, LookupOk};
+    use midas_nfs::nfs3::LookupOk;
 
     const DIR: &[u8] = b"directory";
 
@@ -215,7 +202,7 @@ mod tests {
         Outcome::Forwarded(Route { to: ServerId(to), home: ServerId(0), why })
     }
 
-    fn seen<'a>(procedure: Procedure, args: &'a [u8], outcome: Outcome) -> Seen<'a> {
+    fn seen(procedure: Procedure, outcome: Outcome) -> Seen<'static> {
         Seen {
             client: IpAddr::from([127, 0, 0, 1]),
             uid: Some(7),
@@ -224,7 +211,8 @@ mod tests {
             place: Key::of(DIR),
             handle: DIR,
             name: Some(b"a"),
-            args,
+            to: None,
+            linked: None,
             outcome,
             status: Some(Nfsstat3::OK),
             took: Span::from_micros(5),
@@ -254,7 +242,7 @@ mod tests {
             (Wants { reason: Some("hit"), ..procedure }, home, false),
         ];
         for (wants, outcome, holds) in cases {
-            assert_eq!(wants.hold(&seen(Procedure::Lookup, &[], outcome)), holds, "{wants:?} of {outcome:?}");
+            assert_eq!(wants.hold(&seen(Procedure::Lookup, outcome)), holds, "{wants:?} of {outcome:?}");
         }
     }
 
@@ -264,7 +252,7 @@ mod tests {
         assert!(!tracer.listening());
         let (number, mut hears) = tracer.listen(Wants::default()).unwrap();
         assert!(tracer.listening());
-        let call = seen(Procedure::Getattr, &[], Outcome::Here);
+        let call = seen(Procedure::Getattr, Outcome::Here);
         (0..QUEUE + 3).for_each(|_| tracer.saw(&call, None));
         (0..QUEUE).for_each(|_| assert_eq!(hears.try_recv().unwrap().missed, 0));
         tracer.saw(&call, None);
@@ -290,16 +278,15 @@ mod tests {
         let mut results = Vec::new();
         let ok = LookupOk { object: handle(object), attributes: None, dir_attributes: None };
         Reply::Lookup(Ok(ok)).encode(&mut results);
-        tracer.saw(&seen(Procedure::Lookup, &[], Outcome::Hit), Some(&results));
+        tracer.saw(&seen(Procedure::Lookup, Outcome::Hit), Some(&results));
         assert_eq!(hears.try_recv().unwrap().found, Some(Key::of(object)));
-        let named = |dir, name| DirOp { dir: handle(dir), name };
-        let mut args = Vec::new();
-        Call::Link { file: handle(object), link: named(DIR, b"a") }.encode(&mut args);
-        tracer.saw(&seen(Procedure::Link, &args, Outcome::Here), None);
+        let link = Seen { linked: Some(Key::of(object)), ..seen(Procedure::Link, Outcome::Here) };
+        tracer.saw(&link, None);
         assert_eq!(hears.try_recv().unwrap().found, Some(Key::of(object)));
-        args.clear();
-        Call::Rename { from: named(DIR, b"a"), to: named(b"other", b"b") }.encode(&mut args);
-        tracer.saw(&seen(Procedure::Rename, &args, Outcome::Here), None);
+        tracer.saw(&Seen { status: Some(Nfsstat3::EXIST), ..link }, None);
+        assert_eq!(hears.try_recv().unwrap().found, None);
+        let to = Some((Key::of(b"other"), b"b".as_slice()));
+        tracer.saw(&Seen { to, ..seen(Procedure::Rename, Outcome::Here) }, None);
         let passed = hears.try_recv().unwrap();
         assert_eq!((passed.found, passed.to), (None, Some((Key::of(b"other"), b"b".as_slice().into()))));
     }
