@@ -3,6 +3,7 @@
 use crate::action::Action;
 use crate::target::Target;
 use crate::tree::Shape;
+use midas_core::op::Op;
 use midas_workload::Spec;
 use std::fmt;
 use std::path::PathBuf;
@@ -81,7 +82,7 @@ impl Config {
     }
 
     pub(crate) fn uses(&self, action: Action) -> bool {
-        self.cells.iter().any(|cell| cell.load == Load::Op(action))
+        self.cells.iter().any(|cell| cell.load.uses(action))
     }
 
     /// Whether it can be run; the error is one line that says what is possible.
@@ -125,7 +126,7 @@ impl Config {
 }
 
 /// One thing that is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Which calls.
     pub load: Load,
@@ -134,6 +135,25 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// How long it takes to play a recording once, if that is what it is.
+    pub fn once(&self) -> Option<Duration> {
+        match (&self.load, self.pace) {
+            (Load::Workload(spec), Pace::Open { .. }) => {
+                Some(Duration::from_nanos(spec.replayed()?.length().as_nanos()))
+            }
+            (Load::Op(_) | Load::Workload(_), Pace::Open { .. } | Pace::Closed { .. }) => None,
+        }
+    }
+
+    /// The names of a recording. Of directories that are very different in size, the largest do not get all of theirs: what is beyond
+    /// shares objects with the rest, and is not found by name.
+    pub fn shape(&self) -> Option<Shape> {
+        let Load::Workload(spec) = &self.load else { return None };
+        let replay = spec.replayed()?;
+        let most = (RECORDED / replay.directories()).max(1);
+        Some(Shape { directories: replay.directories(), files: replay.files().min(most) })
+    }
+
     fn check(&self, config: &Config) -> Result<(), String> {
         let depth = u64::from(self.pace.depth());
         if depth == 0 || depth * u64::from(config.connections) > UNDER_WAY {
@@ -156,12 +176,25 @@ impl Cell {
 }
 
 /// Which calls are made.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// One procedure over and over.
     Op(Action),
     /// A workload as the simulator knows it.
     Workload(Spec),
+}
+
+impl Load {
+    /// Whether names are needed that are only made for this action.
+    fn uses(&self, action: Action) -> bool {
+        match self {
+            Self::Op(own) => *own == action,
+            Self::Workload(spec) => {
+                let has = |op: Op| Action::of(op) == action && spec.replayed().is_some_and(|replay| replay.has(op));
+                Op::ALL.into_iter().any(has)
+            }
+        }
+    }
 }
 
 impl fmt::Display for Load {
@@ -221,6 +254,8 @@ const CONNECTIONS: u64 = 10_000;
 const THREADS: u64 = 64;
 const USERS: u64 = 100_000;
 const NAMES: u64 = 1 << 24;
+/// Names that are made for a recording.
+const RECORDED: u32 = 1 << 18;
 const SIZE: u64 = 1 << 20;
 const SLICES: u64 = 10_000;
 const BACKLOG: u64 = 1 << 24;

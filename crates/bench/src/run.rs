@@ -121,7 +121,7 @@ fn measure(
                 number += 1;
                 let target = &site.target.name;
                 let mut told = |doing| watch(Event::Slice { target, cell, number: (number, total), doing });
-                samples[arm].push(slicer.slice(site, *cell, place, &mut told)?);
+                samples[arm].push(slicer.slice(site, cell, place, &mut told)?);
             }
         }
         reports.push(cell_report(config, cell, &samples));

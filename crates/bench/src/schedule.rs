@@ -123,15 +123,23 @@ impl Kind {
 pub(crate) struct Share {
     stream: Stream,
     part: Part,
+    /// Whose turn it is, where clients take turns: those of a recording may be fewer than loops.
+    turn: Option<u32>,
 }
 
 impl Share {
     pub(crate) fn new(spec: &Spec, setting: &Setting, part: Part) -> Self {
-        Self { stream: stream(spec, setting), part }
+        Self { stream: stream(spec, setting), part, turn: None }
     }
 
-    pub(crate) const fn part(&self) -> Part {
-        self.part
+    /// The same for a closed loop, which must always have a next call.
+    pub(crate) fn in_turn(spec: &Spec, setting: &Setting, part: Part) -> Self {
+        Self { turn: spec.replayed().map(|_| 0), ..Self::new(spec, setting, part) }
+    }
+
+    /// From the beginning once more; turns go on.
+    pub(crate) fn again(&mut self, spec: &Spec, setting: &Setting) {
+        self.stream = stream(spec, setting);
     }
 }
 
@@ -139,7 +147,16 @@ impl Iterator for Share {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {
-        self.stream.find(|request| self.part.has(request.client))
+        loop {
+            let mut request = self.stream.next()?;
+            if let Some(turn) = &mut self.turn {
+                request.client = *turn;
+                *turn = turn.wrapping_add(1);
+            }
+            if self.part.has(request.client) {
+                return Some(request);
+            }
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl Slicer<'_> {
     pub(crate) fn slice(
         &self,
         site: &Site<'_>,
-        cell: Cell,
+        cell: &Cell,
         place: Place,
         watch: &mut dyn FnMut(Doing),
     ) -> Result<Sample, RunError> {
@@ -160,7 +160,7 @@ impl Slicer<'_> {
     fn worker<'w>(
         &'w self,
         site: &'w Site<'_>,
-        cell: Cell,
+        cell: &Cell,
         place: Place,
         worker: u32,
         sockets: Vec<TcpStream>,
@@ -178,7 +178,7 @@ impl Slicer<'_> {
             Ok(Lane::new(number, connection, Slots::new(depth, number * depth, stride, chance)))
         };
         let desk = Desk {
-            source: Source::new(config, cell.load, place.number, seed, part),
+            source: Source::new(config, &cell.load, place.number, seed, part),
             tally: Tally::new(),
             window: Window::default(),
             scribe: self.history.as_ref().map(|history| history.scribe(&site.target.name)),
@@ -194,7 +194,7 @@ impl Slicer<'_> {
         Ok(Worker {
             desk,
             lanes: sockets.into_iter().enumerate().map(lane).collect::<io::Result<_>>()?,
-            schedule: schedule(config, cell.load, cell.pace, seed, part),
+            schedule: schedule(config, &cell.load, cell.pace, seed, part),
             part,
             address: (site.address, self.ports()),
             clock: self.clock,

@@ -46,15 +46,16 @@ pub(crate) struct From {
 }
 
 impl Source {
-    pub(crate) fn new(config: &Config, load: Load, slice: u32, seed: u64, part: Part) -> Self {
+    pub(crate) fn new(config: &Config, load: &Load, slice: u32, seed: u64, part: Part) -> Self {
         let kind = match load {
             Load::Op(action) => {
                 let purpose = u64::from_be_bytes(*b"places..").wrapping_add(u64::from(part.worker));
-                Kind::One { action, rng: Rng::for_purpose(seed, purpose) }
+                Kind::One { action: *action, rng: Rng::for_purpose(seed, purpose) }
             }
             Load::Workload(spec) => {
                 let setting = aimed(config, &setting(CLOSED_RATE, CLOSED_LENGTH), seed);
-                Kind::Stream(Box::new(Endless { spec, share: Share::new(&spec, &setting, part), setting }))
+                let share = Share::in_turn(spec, &setting, part);
+                Kind::Stream(Box::new(Endless { spec: spec.clone(), share, setting }))
             }
         };
         Self { kind, slice, part, users: config.users, turn: 0 }
@@ -153,19 +154,19 @@ impl Endless {
             if let Some(request) = self.share.next() {
                 return request;
             }
-            self.share = Share::new(&self.spec, &self.setting, self.share.part());
+            self.share.again(&self.spec, &self.setting);
         }
     }
 }
 
 /// When the calls of one event loop are due in one slice.
-pub(crate) fn schedule(config: &Config, load: Load, pace: Pace, seed: u64, part: Part) -> Schedule {
+pub(crate) fn schedule(config: &Config, load: &Load, pace: Pace, seed: u64, part: Part) -> Schedule {
     let length = config.warmup + config.slice;
     match (pace, load) {
         (Pace::Closed { .. }, _) => Schedule::closed(),
         (Pace::Open { rate, arrivals, .. }, Load::Op(_)) => Schedule::steady(arrivals, rate, length, seed, part),
         (Pace::Open { rate, .. }, Load::Workload(spec)) => {
-            Schedule::workload(Share::new(&spec, &aimed(config, &setting(rate, length), seed), part))
+            Schedule::workload(Share::new(spec, &aimed(config, &setting(rate, length), seed), part))
         }
     }
 }
@@ -203,9 +204,9 @@ mod tests {
 
     fn source(load: Load) -> Source {
         let target = Target::parse("host:1").unwrap();
-        let mut config = Config::new(target, load, Pace::Closed { depth: 1 });
+        let mut config = Config::new(target, load.clone(), Pace::Closed { depth: 1 });
         config.shape = tree().shape;
-        Source::new(&config, load, 3, 1, Part { worker: 0, workers: 1, connections: 1 })
+        Source::new(&config, &load, 3, 1, Part { worker: 0, workers: 1, connections: 1 })
     }
 
     #[test]

@@ -68,6 +68,11 @@ impl Daemon {
         Ok(last)
     }
 
+    /// Where the daemon answers, and whether its answer is to be printed as it came.
+    pub(crate) fn parts(&self) -> (&Path, bool) {
+        (&self.socket, self.json)
+    }
+
     fn exchange<A: DeserializeOwned>(
         &self,
         method: Method,
@@ -119,7 +124,7 @@ fn exchange(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<
     })
 }
 
-fn strange(error: &serde_json::Error) -> Failure {
+pub(crate) fn strange(error: &serde_json::Error) -> Failure {
     Failure::Broken(format!("an answer that is not understood: {error}"))
 }
 
@@ -152,7 +157,7 @@ fn lines(
     })
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 async fn call(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Vec<u8>), Error> {
     let response = send(stream, method, path, body).await?;
@@ -160,7 +165,12 @@ async fn call(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> 
     Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
 }
 
-async fn send(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, Error> {
+pub(crate) async fn send(
+    stream: UnixStream,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Response<Incoming>, Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let request = Request::builder()

@@ -28,7 +28,9 @@ mod stage;
 mod status;
 mod table;
 mod top;
+mod trace;
 mod warm;
+mod workload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
@@ -63,6 +65,7 @@ enum Command {
     Set(set::Options),
     Cache(cache::Options),
     Warm(warm::Options),
+    Trace(trace::Options),
     Invalidate(invalidate::Options),
     Drain(drain::Drain),
     Undrain(drain::Undrain),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Set(options) }) => options.run(),
         Ok(Midas { command: Command::Cache(options) }) => options.run(),
         Ok(Midas { command: Command::Warm(options) }) => options.run(),
+        Ok(Midas { command: Command::Trace(options) }) => options.run(),
         Ok(Midas { command: Command::Invalidate(options) }) => options.run(),
         Ok(Midas { command: Command::Drain(options) }) => options.run(),
         Ok(Midas { command: Command::Undrain(options) }) => options.run(),

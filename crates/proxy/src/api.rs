@@ -54,7 +54,7 @@ pub struct Status {
 }
 
 /// The cluster as this daemon sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// What it is called.
     pub name: String,
@@ -104,7 +104,7 @@ pub struct Fetches {
 }
 
 /// Load shares: each tells what a member has in flight at the servers of one pool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
     /// By this daemon, each to every other member.
     pub told: u64,
@@ -119,7 +119,7 @@ pub struct Shares {
 }
 
 /// How a daemon stands with the other members: leases of theirs, announcements of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leases {
     /// For how long answers may come from its cache from now on; 0 if they may not.
     pub live_ms: f64,
@@ -160,7 +160,7 @@ pub struct Leases {
 }
 
 /// A member of the cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is shown as such")]
 pub struct Member {
     /// As the configuration calls it.

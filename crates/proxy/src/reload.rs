@@ -4,6 +4,7 @@
 use crate::config::{Applies, Change, Config, Level};
 use crate::event::Shared;
 use crate::log;
+use crate::watch::Said;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,12 +29,19 @@ pub(crate) fn reload(shared: &Shared, running: &mut Config, new: &Config) -> Vec
 }
 
 /// Says what a reload did.
-pub(crate) fn tell(changes: &[Change]) {
+pub(crate) fn tell(shared: &Shared, changes: &[Change]) {
     for change in changes {
         match change.applies {
             Applies::Live => log::answer(Level::Info, "changed", &[("what", change)]),
             Applies::Restart => log::answer(Level::Warn, "not changed", &[("what", change)]),
         }
+    }
+    for change in changes {
+        let why = match change.applies {
+            Applies::Live => "the configuration was reloaded",
+            Applies::Restart => "the configuration was reloaded, but this needs a restart",
+        };
+        shared.watch.journal.say(Said::Change, "configuration", change.to_string(), why);
     }
     let live = changes.iter().filter(|change| change.applies == Applies::Live).count();
     log::answer(Level::Info, "reloaded", &[("changed", &live), ("at_restart", &(changes.len() - live))]);

@@ -7,6 +7,7 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::log;
 use crate::realm::Realm;
+use crate::watch::{Journal, Said};
 use midas_core::cache::{Mode, Next};
 use midas_core::time::{Span, Time};
 use midas_net::{Caller, ClientError};
@@ -34,7 +35,7 @@ pub(crate) fn run(shared: &Shared) {
             let proxies = shared.accord().map_or(1, |accord| accord.fetches.proxies());
             if due(area, now, last[number], &sample, proxies) {
                 last[number] = Some(now);
-                if let Next::LookAgain(at) = check((export, area), &mut lines, &sample, false)
+                if let Next::LookAgain(at) = check(&shared.watch.journal, (export, area), &mut lines, &sample, false)
                     && again.len() < AGAIN_MOST
                 {
                     let sample = area.cached.suspected(export.pool.time(Instant::now()), sample);
@@ -45,7 +46,7 @@ pub(crate) fn run(shared: &Shared) {
         for _ in 0..again.len() {
             let Some((at, export, area, sample)) = again.pop_front() else { break };
             match at <= export.pool.time(Instant::now()) {
-                true => drop(check((export, area), &mut lines, &sample, true)),
+                true => drop(check(&shared.watch.journal, (export, area), &mut lines, &sample, true)),
                 false => again.push_back((at, export, area, sample)),
             }
         }
@@ -62,7 +63,7 @@ fn due(area: &Area, now: Time, last: Option<Time>, sample: &Sample, proxies: usi
     !late && last.is_none_or(|last| now.since(last) >= pause)
 }
 
-fn check((export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, again: bool) -> Next {
+fn check(journal: &Journal, (export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, again: bool) -> Next {
     let next =
         ask(export, lines, sample, |heard| area.cached.checked(export.pool.time(Instant::now()), sample, heard, again));
     if next == Next::Demote {
@@ -72,6 +73,13 @@ fn check((export, area): (&Realm, &Area), lines: &mut Lines, sample: &Sample, ag
             let path = &area.path;
             let help = "nothing is cached until `midas set EXPORT mode=...`";
             log::error("export demoted to strict", &[("export", path), ("why", &why), ("help", &help)]);
+            // Whoever may read this may not have a handle.
+            journal.say(
+                Said::Cache,
+                path,
+                "demoted to strict",
+                "somebody writes past MIDAS: an answer was not what it was",
+            );
         }
     }
     next

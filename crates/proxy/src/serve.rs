@@ -171,7 +171,7 @@ impl Proxy {
         if let Some(peers) = self.shared.peers() {
             peers.reloaded(&self.config);
         }
-        reload::tell(&changes);
+        reload::tell(&self.shared, &changes);
         changes
     }
 

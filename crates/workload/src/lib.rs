@@ -12,6 +12,7 @@ extern crate std;
 mod arrival;
 mod job;
 mod pattern;
+mod replay;
 mod request;
 mod service;
 mod spec;
@@ -20,6 +21,7 @@ pub mod units;
 mod zipf;
 
 pub use job::{Look, walk};
+pub use replay::{Replay, ReplayError};
 pub use request::{Request, Setting};
 pub use service::Service;
 pub use spec::{Described, Spec, SpecError};

@@ -1,18 +1,21 @@
 //! What was typed, understood: the names of the workloads and their parameters.
 //!
-//! A [`Spec`] in hand is a valid one: it is only made by [`Spec::parse`], and its parameters lie within the bounds stated here.
+//! A [`Spec`] in hand is a valid one: it is made by [`Spec::parse`], and its parameters lie within the bounds stated here, or by
+//! [`Spec::replay`] of calls that were recorded, which somebody else must read.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::job::Shape;
+use crate::replay::Replay;
 
 /// A workload with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Spec(pub(crate) Kind);
 
 /// The workloads. What each means stands in [`Spec::list`] and in the function that builds it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Uniform,
     /// Exponent in 0..=5.
@@ -29,6 +32,7 @@ pub(crate) enum Kind {
     JobStart(Shape),
     Epoch,
     Spotify,
+    Replay(Arc<Replay>),
 }
 
 /// One line of the list of workloads.
@@ -81,7 +85,31 @@ impl Spec {
         })
     }
 
-    /// Every workload, in the order in which they are shown.
+    /// Calls that were recorded.
+    pub fn replay(replay: Replay) -> Self {
+        Self(Kind::Replay(Arc::new(replay)))
+    }
+
+    /// The calls that were recorded, if it is such a workload.
+    pub fn replayed(&self) -> Option<&Replay> {
+        match &self.0 {
+            Kind::Replay(replay) => Some(replay),
+            Kind::Uniform
+            | Kind::Zipf(_)
+            | Kind::Hot(_)
+            | Kind::Bursts
+            | Kind::Flash(_)
+            | Kind::Checkpoint
+            | Kind::Diurnal
+            | Kind::OnOff
+            | Kind::Shifting
+            | Kind::JobStart(_)
+            | Kind::Epoch
+            | Kind::Spotify => None,
+        }
+    }
+
+    /// Every workload that is made of chance, in the order in which they are shown.
     pub fn list() -> &'static [Described] {
         &LIST
     }
@@ -89,7 +117,7 @@ impl Spec {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match &self.0 {
             Kind::Uniform => f.write_str("uniform"),
             Kind::Zipf(exponent) => write!(f, "zipf:{exponent}"),
             Kind::Hot(share) => write!(f, "hot:{share}"),
@@ -99,10 +127,11 @@ impl fmt::Display for Spec {
             Kind::Diurnal => f.write_str("diurnal"),
             Kind::OnOff => f.write_str("on-off"),
             Kind::Shifting => f.write_str("shifting"),
-            Kind::JobStart(JOB) => f.write_str("job-start"),
+            Kind::JobStart(shape) if *shape == JOB => f.write_str("job-start"),
             Kind::JobStart(Shape { ranks, libraries, entries }) => write!(f, "job-start:{ranks}x{libraries}x{entries}"),
             Kind::Epoch => f.write_str("epoch"),
             Kind::Spotify => f.write_str("spotify"),
+            Kind::Replay(replay) => write!(f, "{replay}"),
         }
     }
 }
@@ -112,7 +141,8 @@ impl fmt::Display for SpecError {
         match self {
             Self::Unknown { name } => {
                 write!(f, "unknown workload '{}'; possible:", name.escape_debug())?;
-                LIST.iter().try_for_each(|described| write!(f, " {}", described.usage))
+                LIST.iter().try_for_each(|described| write!(f, " {}", described.usage))?;
+                f.write_str(" trace:FILE")
             }
             Self::Parameter { typed, usage, possible } => {
                 write!(f, "workload '{}' is not {usage}: {possible}", typed.escape_debug())

@@ -3,19 +3,31 @@
 //! Every workload is a steady source, which may be the background of a storm. Rates are in units of the capacity and hold at
 //! load 0.7; the setting's load scales them all. The two never share a stream of chance, so a storm leaves its background as it is.
 
+use alloc::boxed::Box;
 use midas_core::op::Op;
 use midas_core::time::Time;
 
 use crate::arrival::{Arrivals, Beat, Law, sane};
 use crate::job::{Jobs, Shape};
 use crate::pattern::{Chance, Mix, Names, Places, Source, purpose, shuffled};
+use crate::replay::Replaying;
 use crate::request::{Request, Setting};
 use crate::spec::{Kind, Spec};
 use crate::zipf::Zipf;
 
 /// The calls of a workload, in order of time.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct Stream(Calls);
+
+#[derive(Clone, Debug)]
+enum Calls {
+    Made(Box<Merged>),
+    Recorded(Replaying),
+}
+
+/// A steady source with what comes on top of it.
+#[derive(Clone, Debug)]
+struct Merged {
     steady: Source,
     storm: Option<Storm>,
     /// The first call of each that is not issued yet.
@@ -34,19 +46,20 @@ enum Storm {
 pub fn stream(spec: &Spec, setting: &Setting) -> Stream {
     let maker = Maker(setting);
     let steady = |share: f64| Law::steady(setting.scaled(share));
-    match spec.0 {
+    match &spec.0 {
         Kind::Uniform => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.anywhere())),
-        Kind::Zipf(s) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.popular(s))),
-        Kind::Hot(share) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.hot(share))),
+        Kind::Zipf(s) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.popular(*s))),
+        Kind::Hot(share) => Stream::of(maker.calm(Law::steady(setting.load * setting.capacity()), maker.hot(*share))),
         Kind::Bursts => Stream::of(maker.calm(maker.bursts(), maker.popular(SKEW))),
-        Kind::Flash(factor) => maker.storm(Storm::Source(maker.flash(factor))),
+        Kind::Flash(factor) => maker.storm(Storm::Source(maker.flash(*factor))),
         Kind::Checkpoint => maker.storm(Storm::Source(maker.checkpoint())),
         Kind::Diurnal => Stream::of(maker.calm(maker.diurnal(), maker.popular(SKEW))),
         Kind::OnOff => Stream::of(maker.calm(maker.on_off(), maker.popular(SKEW))),
         Kind::Shifting => Stream::of(maker.calm(steady(0.6), maker.shifting())),
-        Kind::JobStart(shape) => maker.storm(Storm::Jobs(maker.jobs(shape))),
+        Kind::JobStart(shape) => maker.storm(Storm::Jobs(maker.jobs(*shape))),
         Kind::Epoch => Stream::of(maker.epoch()),
         Kind::Spotify => Stream::of(maker.spotify()),
+        Kind::Replay(replay) => Stream(Calls::Recorded(Replaying::new(replay, setting.duration))),
     }
 }
 
@@ -58,17 +71,36 @@ impl Stream {
     fn merged(mut steady: Source, mut storm: Option<Storm>) -> Self {
         let next_steady = steady.next();
         let next_storm = storm.as_mut().and_then(Iterator::next);
-        Self { steady, storm, next_steady, next_storm }
+        Self(Calls::Made(Box::new(Merged { steady, storm, next_steady, next_storm })))
     }
 
     /// Intended calls per second at `t`.
     pub fn rate_at(&self, t: Time) -> f64 {
-        let seconds = t.as_secs_f64();
-        self.steady.arrivals.rate(seconds) + self.storm.as_ref().map_or(0.0, |storm| storm.rate(seconds))
+        match &self.0 {
+            Calls::Made(merged) => merged.rate(t.as_secs_f64()),
+            Calls::Recorded(replaying) => replaying.rate(t),
+        }
     }
 }
 
 impl Iterator for Stream {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        match &mut self.0 {
+            Calls::Made(merged) => merged.next(),
+            Calls::Recorded(replaying) => replaying.next(),
+        }
+    }
+}
+
+impl Merged {
+    fn rate(&self, seconds: f64) -> f64 {
+        self.steady.arrivals.rate(seconds) + self.storm.as_ref().map_or(0.0, |storm| storm.rate(seconds))
+    }
+}
+
+impl Iterator for Merged {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {

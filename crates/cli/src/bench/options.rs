@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::Args;
 use midas_bench::{Action, Arrivals, Cell, Config, Load, Pace, Shape, Target};
-use midas_workload::Spec;
 use midas_workload::units::parse_span;
+use midas_workload::{Replay, Spec};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,7 +27,8 @@ pub(crate) struct Options {
     /// names that are not there: of some over and over, of a new one every time
     #[arg(long, value_name = "OP,...", default_value = "getattr", conflicts_with = "workload", help_heading = "Load")]
     op: String,
-    /// A workload as in the simulator, such as zipf:1.1 or spotify (see `midas sim list`)
+    /// A workload as in the simulator, such as zipf:1.1 or spotify (see `midas sim list`); or trace:FILE, written by `midas trace
+    /// --json`, at its own times unless --rate or --depth is given, and with its own names
     #[arg(long, value_name = "SPEC", help_heading = "Load")]
     workload: Option<String>,
     /// Closed loop: calls under way on each connection, all the time [default: 1]; with --rate, the most that may be [default: 1024].
@@ -132,8 +133,16 @@ impl Options {
             None => Duration::from_secs(1),
         };
         let cells = self.cells()?;
-        let first = cells[0];
-        let usual = Config::new(targets[0].clone(), first.load, first.pace);
+        let first = &cells[0];
+        let usual = Config::new(targets[0].clone(), first.load.clone(), first.pace);
+        let (slice, warmup) = match first.once() {
+            // Played once, from its first call on, and its last answer is waited for.
+            Some(length) if self.slice.is_none() && self.duration.is_none() => {
+                (length + LAST, if self.warmup.is_some() { warmup } else { Duration::ZERO })
+            }
+            Some(_) | None => (slice, warmup),
+        };
+        let shape = first.shape().unwrap_or(Shape { directories: self.directories, files: self.files });
         let config = Config {
             pids: self.pids(&targets)?,
             targets,
@@ -143,7 +152,7 @@ impl Options {
             users: self.users,
             uid: self.uid.unwrap_or(usual.uid),
             gid: self.gid.unwrap_or(usual.gid),
-            shape: Shape { directories: self.directories, files: self.files },
+            shape,
             size: self.size,
             slice,
             slices,
@@ -184,14 +193,42 @@ impl Options {
     /// Every operation at every depth, or rate.
     fn cells(&self) -> Result<Vec<Cell>, Failure> {
         let loads = match &self.workload {
-            Some(spec) => vec![Load::Workload(Spec::parse(spec).map_err(|error| usage(error.to_string()))?)],
+            Some(spec) => vec![Load::Workload(crate::workload::parse(spec).map_err(usage)?)],
             None => {
                 let action = |text: &str| Action::parse(text).map(Load::Op).map_err(usage);
                 self.op.split(',').map(action).collect::<Result<_, _>>()?
             }
         };
+        if let [Load::Workload(spec)] = &loads[..]
+            && let Some(replay) = spec.replayed()
+        {
+            return self.replays(replay);
+        }
         let paces = self.paces()?;
-        Ok(loads.into_iter().flat_map(|load| paces.iter().map(move |pace| Cell { load, pace: *pace })).collect())
+        let cell = |load: &Load, pace: &Pace| Cell { load: load.clone(), pace: *pace };
+        Ok(loads.iter().flat_map(|load| paces.iter().map(move |pace| cell(load, pace))).collect())
+    }
+
+    /// A recording at its own times; with --rate, faster or slower; with --depth alone, over and over.
+    fn replays(&self, replay: &Replay) -> Result<Vec<Cell>, Failure> {
+        if self.rate.is_none() && self.depth.is_none() {
+            let pace = Pace::Open { rate: replay.rate(), arrivals: Arrivals::Constant, depth: WINDOW };
+            return Ok(vec![Cell { load: Load::Workload(Spec::replay(replay.clone())), pace }]);
+        }
+        let cell = |pace: Pace| {
+            let replay = match pace {
+                Pace::Open { rate, .. } if rate > 0.0 => {
+                    replay.at_rate(rate).map_err(|error| usage(error.to_string()))?
+                }
+                Pace::Open { .. } | Pace::Closed { .. } => replay.clone(),
+            };
+            Ok(Cell { load: Load::Workload(Spec::replay(replay)), pace })
+        };
+        let cells: Vec<Cell> = self.paces()?.into_iter().map(cell).collect::<Result<_, Failure>>()?;
+        match cells.iter().filter(|cell| cell.once().is_some()).count() {
+            0 | 1 => Ok(cells),
+            _ => Err(usage("--rate takes one number with a trace: its length follows from it".into())),
+        }
     }
 
     fn paces(&self) -> Result<Vec<Pace>, Failure> {
@@ -249,6 +286,8 @@ fn usage(text: String) -> Failure {
     Failure::Usage(text)
 }
 
+/// After the last call of a recording: its answer is counted too.
+const LAST: Duration = Duration::from_secs(1);
 /// Slices of a comparison: fewer say nothing about their spread.
 const FEWEST: u32 = 7;
 /// Calls under way on a connection in an open loop.

@@ -14,6 +14,8 @@ pub(crate) fn list() -> Result<(), Failure> {
     for described in Spec::list() {
         workloads.row(vec![described.usage.to_owned(), described.meaning.to_owned()]);
     }
+    let (usage, meaning) = crate::workload::TRACE;
+    workloads.row(vec![usage.to_owned(), meaning.to_owned()]);
     let mut policies = Table::new(&["policy", "what it does"]);
     for name in Contender::NAMES {
         let rival = Rival::ALL.into_iter().find(|(_, rival, _)| *rival == name).map(|(_, _, what)| (name, what));

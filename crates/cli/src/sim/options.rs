@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Proxies (1..64)
     #[arg(long, default_value_t = 1)]
     proxies: u32,
-    /// Workloads, separated by commas; `all` for every one (see `midas sim list`)
+    /// Workloads, separated by commas; `all` for every one (see `midas sim list`); or trace:FILE, written by `midas trace --json`
     #[arg(long, default_value = "zipf:1.1")]
     workload: String,
     /// Policies, separated by commas; `all` for every one (see `midas sim list`)
@@ -40,9 +40,9 @@ pub(crate) struct Options {
     /// Round trip between proxy and server, and between two proxies
     #[arg(long, default_value = "1ms")]
     rtt: String,
-    /// How long calls come
-    #[arg(long, default_value = "300s")]
-    duration: String,
+    /// How long calls come [default: 300s; of a trace, all of it]
+    #[arg(long)]
+    duration: Option<String>,
     /// Directories in the namespace
     #[arg(long, default_value_t = 1024)]
     directories: u32,
@@ -101,7 +101,7 @@ impl Default for Options {
             load: 0.7,
             service: "const:100ms".into(),
             rtt: "1ms".into(),
-            duration: "300s".into(),
+            duration: None,
             directories: 1024,
             files: 63,
             write_share: 0.2,
@@ -126,7 +126,7 @@ impl Options {
     pub(crate) fn configs(&self) -> Result<Vec<Config>, Failure> {
         let policies = many(&self.policy, &Contender::NAMES, Contender::parse)?;
         let examples: Vec<&str> = Spec::list().iter().map(|described| described.example).collect();
-        let workloads = many(&self.workload, &examples, |name| Spec::parse(name).map_err(|error| error.to_string()))?;
+        let workloads = many(&self.workload, &examples, crate::workload::parse)?;
         if !(1..=100_000).contains(&self.seeds) {
             return Err(Failure::Usage(format!("--seeds must be in 1..100000, got {}", self.seeds)));
         }
@@ -136,7 +136,7 @@ impl Options {
         let mut configs = Vec::new();
         for workload in &workloads {
             for policy in &policies {
-                let config = self.config(*policy, *workload)?;
+                let config = self.config(*policy, workload.clone())?;
                 configs.extend((0..u64::from(self.seeds)).map(|i| Config { seed: self.seed + i, ..config.clone() }));
             }
         }
@@ -149,6 +149,9 @@ impl Options {
     }
 
     fn config(&self, policy: Contender, workload: Spec) -> Result<Config, Failure> {
+        // A recording brings its own names and, if nobody says another, its length.
+        let replay = workload.replayed().map(|it| (it.length(), it.directories(), it.files()));
+        let (usual, directories, files) = replay.unwrap_or((DURATION, self.directories, self.files));
         let config = Config {
             servers: self.servers,
             workers: self.workers,
@@ -156,9 +159,9 @@ impl Options {
             load: self.load,
             service: Service::parse(&self.service).map_err(Failure::Usage)?,
             rtt: span("--rtt", &self.rtt)?,
-            duration: span("--duration", &self.duration)?,
-            directories: self.directories,
-            files: self.files,
+            duration: self.duration.as_deref().map_or(Ok(usual), |typed| span("--duration", typed))?,
+            directories,
+            files,
             write_share: self.write_share,
             seed: self.seed,
             shares: self.shares()?,
@@ -235,6 +238,9 @@ impl Options {
 pub(super) fn span(option: &str, text: &str) -> Result<Span, Failure> {
     parse_span(text).map_err(|error| Failure::Usage(format!("{option}: {error}")))
 }
+
+/// How long calls come if nobody says.
+const DURATION: Span = Span::from_secs(300);
 
 /// A list of names separated by commas, or `all`. An option of a policy may hold commas too: a part without a name of its own belongs to the one
 /// before.

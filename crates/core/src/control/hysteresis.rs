@@ -57,6 +57,11 @@ impl Hysteresis {
         Self { band, high: 0, low: 0 }
     }
 
+    /// Its band.
+    pub const fn band(&self) -> Band {
+        self.band
+    }
+
     /// Takes a tick's pressure in.
     pub fn tick(&mut self, pressure: f64) -> Option<Step> {
         self.high = if pressure > self.band.up { self.high + 1 } else { 0 };

@@ -221,6 +221,11 @@ impl Controller {
         self.signals
     }
 
+    /// Knobs turn when the pressure stays below the first or above the second.
+    pub fn thresholds(&self) -> [f64; 2] {
+        self.hysteresis.band().thresholds()
+    }
+
     /// The targets and where they come from, once there are any.
     pub fn targets(&self) -> Option<(Targets, Origin)> {
         self.targets

@@ -10,6 +10,7 @@ use crate::counters::{self, Fate, PROCEDURES};
 use crate::event::Shared;
 use crate::log;
 use crate::realm::Realm;
+use crate::watch::Said;
 use axum::http::StatusCode;
 use midas_core::cache::{Refusal as Refused, Stats};
 use midas_core::key::Key;
@@ -112,6 +113,12 @@ pub(super) fn invalidate(shared: &Shared, told: &Invalidate) -> Result<String, R
         (false, [_, ..]) if told.export.is_none() => {
             for (done, path) in told.paths.iter().enumerate() {
                 one(shared, path).map_err(|refusal| refusal.after(&told.paths[..done]))?;
+                shared.watch.journal.say(
+                    Said::Change,
+                    path,
+                    "what is cached of it is forgotten",
+                    "an administrator says so",
+                );
             }
             Ok(format!("forgotten: {}; the next calls on it ask the servers", told.paths.join(", ")))
         }
@@ -130,6 +137,7 @@ fn all(shared: &Shared, only: Option<&str>) -> Result<String, Refusal> {
     let paths: Vec<String> = exports.iter().map(|export| export.rules().path.clone()).collect();
     let paths = paths.join(", ");
     log::answer(Level::Info, "cache forgotten", &[("exports", &paths)]);
+    shared.watch.journal.say(Said::Change, &*paths, "everything cached is forgotten", "an administrator says so");
     Ok(format!("everything is forgotten of {paths}"))
 }
 

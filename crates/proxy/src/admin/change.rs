@@ -11,6 +11,7 @@ use crate::event::Shared;
 use crate::log;
 use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::watch::Said;
 use midas_core::cache::Mode;
 use midas_core::id::ServerId;
 use std::sync::Arc;
@@ -26,10 +27,22 @@ pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
     if let Some(policy) = policy {
         export.set_policy(policy);
         log::answer(Level::Info, "policy set", &[("export", &told.export), ("policy", &policy)]);
+        say(shared, &told.export, format!("policy {policy}"));
     }
     if let Some(mode) = mode {
+        let demoted = export.modes().demoted;
         export.set_mode(area, mode);
         log::answer(Level::Info, "mode set", &[("export", &told.export), ("mode", &mode.name())]);
+        say(shared, &told.export, format!("mode {}", mode.name()));
+        if let Some(why) = demoted {
+            let what = "may cache again";
+            shared.watch.journal.say(
+                Said::Cache,
+                &told.export,
+                what,
+                format!("an administrator says so; before: {why}"),
+            );
+        }
     }
     let policy = policy.map(|policy| format!("policy {policy}"));
     let mode = mode.map(|mode| format!("mode {}", mode.name()));
@@ -41,6 +54,11 @@ pub(super) fn set(shared: &Shared, told: &Set) -> Result<String, Refusal> {
             Ok(format!("{}: {}, until the daemon ends{late}", told.export, said.join(", ")))
         }
     }
+}
+
+/// What an administrator did.
+fn say(shared: &Shared, about: &str, what: impl Into<String>) {
+    shared.watch.journal.say(Said::Change, about, what, "an administrator says so");
 }
 
 /// A mode that the writers permit.
@@ -81,6 +99,7 @@ pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
     for (pool, server) in &places {
         pool.drain(Instant::now(), *server);
         log::answer(Level::Info, "drain", &[("server", &told.server)]);
+        say(shared, &told.server, "drained: it takes no new calls");
         shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, pool)).for_each(Realm::settle_in);
         if pool.some_open(0).is_none() {
             alone.push(pool.config.name.as_str());
@@ -101,6 +120,7 @@ pub(super) fn undrain(shared: &Shared, told: &Drain) -> Result<String, Refusal> 
     for (pool, server) in &places {
         pool.undrain(Instant::now(), *server);
         log::answer(Level::Info, "undrain", &[("server", &told.server)]);
+        say(shared, &told.server, "undrained: it takes calls again once it has answered");
     }
     match places.is_empty() {
         true => Err(Refusal::wrong(format!("{} is not drained: it is {standing}", told.server))),
@@ -127,8 +147,10 @@ pub(super) fn bypass(shared: &Shared, told: Bypass) -> String {
         export.set_bypass(told.on);
     }
     log::answer(Level::Info, if told.on { "bypass on" } else { "bypass off" }, &[]);
-    match told.on {
-        true => "bypass is on: every call goes to its home".to_owned(),
-        false => "bypass is off: the policies decide".to_owned(),
-    }
+    let done = match told.on {
+        true => "bypass is on: every call goes to its home",
+        false => "bypass is off: the policies decide",
+    };
+    say(shared, "every export", done);
+    done.to_owned()
 }

@@ -6,13 +6,17 @@
 mod cache;
 mod change;
 mod explain;
+mod hot;
 mod listen;
+mod live;
 mod metrics;
 mod openmetrics;
 mod page;
+mod query;
 mod routes;
 mod socket;
 mod status;
+mod trace;
 mod warm;
 
 use crate::api;
@@ -64,6 +68,7 @@ impl Admin {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             runtime.spawn(listen::tcp(listener, routes::read_only(Arc::clone(shared))));
         }
+        runtime.spawn(live::make(Arc::clone(shared)));
         let run = move || run(runtime, stopped);
         let thread = thread::Builder::new().name("control".to_owned()).spawn(run)?;
         Ok(Self { tcp: address, stop: Some(stop), thread: Some(thread), _file: file })

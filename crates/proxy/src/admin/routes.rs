@@ -1,6 +1,7 @@
 //! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
 
-use super::{cache, change, explain, metrics, page, status, warm};
+use super::{cache, change, explain, live, metrics, page, query, status, trace, warm};
+use crate::api::watch::{self, Event, Filter};
 use crate::api::{
     self, Bypass, Done, Drain, Explain, Explanation, Fault, Held, Holdings, Invalidate, Set, Status, Warm,
 };
@@ -8,11 +9,12 @@ use crate::event::Shared;
 use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::mpsc::channel;
 
@@ -26,7 +28,8 @@ pub(super) fn all(shared: Arc<Shared>) -> Router {
         .route(api::BYPASS, post(bypass))
         .route(api::CACHE, post(held))
         .route(api::INVALIDATE, post(invalidate))
-        .route(api::WARM, post(fill));
+        .route(api::WARM, post(fill))
+        .route(watch::TRACE, get(listen));
     finish(full.merge(open()), shared)
 }
 
@@ -41,6 +44,9 @@ fn open() -> Router<Arc<Shared>> {
         .route(api::CLUSTER, get(cluster))
         .route("/", get(page::index))
         .route("/assets/{name}", get(page::asset))
+        .route(watch::LIVE, get(live))
+        .route(watch::JOURNAL, get(journal))
+        .route(watch::WHERE, get(whither))
         .route("/metrics", get(scrape))
         .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
         .route("/ready", get(ready))
@@ -75,6 +81,44 @@ async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>
     let (peers, accord) =
         member.ok_or_else(|| Refusal::unknown("this daemon has no [cluster] in its configuration"))?;
     Ok(Json(peers.status(accord)))
+}
+
+async fn live(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
+    live::watch(&shared)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    since: Option<String>,
+}
+
+async fn journal(State(shared): State<Arc<Shared>>, address: Uri) -> Result<Json<Vec<Event>>, Refusal> {
+    let Since { since } = query::read(address.query())?;
+    let since = since.map_or(Ok(0), |typed| query::number("since", &typed))?;
+    Ok(Json(shared.watch.journal.since(since)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whither {
+    path: String,
+    op: Option<String>,
+}
+
+/// As `explanation`, for whoever may only read: without the handle, since who has one can call on it.
+async fn whither(State(shared): State<Arc<Shared>>, address: Uri) -> Result<Json<Explanation>, Refusal> {
+    let Whither { path, op } = query::read(address.query())?;
+    let asked = Explain { path: Some(path), handle: None, op };
+    let explained = aside(move || explain::explain(&shared, &asked)).await?;
+    Ok(Json(Explanation { handle: String::new(), ..explained }))
+}
+
+/// Lines until the reader is gone.
+async fn listen(State(shared): State<Arc<Shared>>, address: Uri) -> Result<Response, Refusal> {
+    let filter: Filter = query::read(address.query())?;
+    let heard = trace::listen(&shared, filter)?;
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::new(heard)).into_response())
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {

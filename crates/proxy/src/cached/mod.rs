@@ -289,6 +289,12 @@ impl Cached {
         }
     }
 
+    /// For how long entries of a kind live in ttl mode, on average over the parts.
+    pub(crate) fn ttl(&self, kind: Kind) -> Span {
+        let of_part = |part: &Mutex<Part>| lock(part).cache.ttl_of(kind.class()).as_nanos() / self.parts.len() as u64;
+        Span::from_nanos(self.parts.iter().map(of_part).fold(0, u64::saturating_add))
+    }
+
     /// All parts go by what they learned together.
     fn teach(&self, class: Class) {
         // Held over all parts: a newer lesson comes after this one.

@@ -2,13 +2,19 @@
 //!
 //! Event loops say what they saw (`Seen`); everything else happens beside them, and nothing that is kept grows without a bound.
 
+mod frames;
 mod journal;
+mod members;
+mod past;
 mod spots;
 mod tracer;
 
+pub(crate) use frames::{Frames, WATCHERS, Watcher};
 pub(crate) use journal::{Journal, Said};
+pub(crate) use members::Members;
+pub(crate) use past::Past;
 pub(crate) use spots::Spots;
-pub(crate) use tracer::Tracer;
+pub(crate) use tracer::{LISTENERS, Passed, Tracer, Wants};
 
 use midas_core::decision::Route;
 use midas_core::key::Key;
@@ -22,12 +28,20 @@ pub(crate) struct Watch {
     pub(crate) spots: Spots,
     pub(crate) tracer: Tracer,
     pub(crate) journal: Journal,
+    pub(crate) past: Past,
+    pub(crate) frames: Frames,
 }
 
 impl Watch {
     /// For so many event loops.
     pub(crate) fn new(loops: usize) -> Self {
-        Self { spots: Spots::new(loops), tracer: Tracer::default(), journal: Journal::default() }
+        Self {
+            spots: Spots::new(loops),
+            tracer: Tracer::default(),
+            journal: Journal::default(),
+            past: Past::default(),
+            frames: Frames::default(),
+        }
     }
 }
 
@@ -43,6 +57,10 @@ pub(crate) struct Seen<'a> {
     pub(crate) place: Key,
     pub(crate) handle: &'a [u8],
     pub(crate) name: Option<&'a [u8]>,
+    /// Of RENAME: the other directory, and the name there.
+    pub(crate) to: Option<(Key, &'a [u8])>,
+    /// Of LINK: the file that it gives a name to.
+    pub(crate) linked: Option<Key>,
     pub(crate) outcome: Outcome,
     /// None: refused as a call.
     pub(crate) status: Option<Nfsstat3>,
@@ -77,6 +95,14 @@ impl Outcome {
             Self::Joined => 2,
             Self::Forwarded(_) => 3,
             Self::Here => 4,
+        }
+    }
+
+    /// The word that users read: who answered or, of a server, why it was that one.
+    pub(crate) const fn why(self) -> &'static str {
+        match self {
+            Self::Forwarded(route) => route.why.name(),
+            Self::Hit | Self::Absent | Self::Joined | Self::Here => Self::NAMES[self.code()],
         }
     }
 }

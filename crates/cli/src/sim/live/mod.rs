@@ -134,7 +134,7 @@ impl Live {
                 duration,
                 directories: self.directories,
                 files: self.files,
-                ..Config::new(policy, workload)
+                ..Config::new(policy, workload.clone())
             };
             config.check().map_err(Failure::Usage)?;
             if !stream(&workload, &config.setting()).all(|call| matches!(call.op, Op::Lookup | Op::Create)) {
