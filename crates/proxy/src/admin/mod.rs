@@ -6,6 +6,7 @@
 mod cache;
 mod change;
 mod explain;
+pub(crate) mod hot;
 mod listen;
 mod metrics;
 mod routes;
