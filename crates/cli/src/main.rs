@@ -12,6 +12,7 @@ mod drain;
 mod explain;
 mod failure;
 mod history;
+mod hot;
 mod init;
 mod invalidate;
 mod nfsd;
@@ -54,6 +55,7 @@ enum Command {
     Doctor(doctor::Options),
     Serve(serve::Options),
     Status(status::Options),
+    Hot(hot::Options),
     Cluster(cluster::Options),
     Explain(explain::Options),
     Set(set::Options),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Hot(options) }) => options.run(),
         Ok(Midas { command: Command::Cluster(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),
         Ok(Midas { command: Command::Set(options) }) => options.run(),

@@ -531,8 +531,7 @@ impl Loop {
         let Held { errand, record, claim, .. } = call;
         let (waits, asked) = (errand.waits(), errand.forward.asked(&record));
         let mut relay = self.relay();
-        let (joined, told) =
-            relay.landed(now, asked.realm, waits.procedure, (claim, Ended::Done), Some(results));
+        let (joined, told) = relay.landed(now, asked.realm, waits.procedure, (claim, Ended::Done), Some(results));
         let (at, outcome) = ((now, relay.number), (outcome, Span::ZERO));
         asked.tell(at, relay.shared, waits.whom, outcome, Some(results));
         relay.results(waits, results);

@@ -19,8 +19,11 @@ pub(crate) fn of(shared: &Shared, handles: bool) -> Hot {
         let name = path.unwrap_or_else(|| format!("#{digest}"));
         Spot { name, digest: Some(digest), handle, ..spot(&heat) }
     });
-    let clients = top(reading.clients)
-        .map(|heat| Spot { name: heat.what.to_string(), job: watch.labels.job_of(heat.what), ..spot(&heat) });
+    let clients = top(reading.clients).map(|heat| Spot {
+        name: heat.what.to_string(),
+        job: watch.labels.job_of(heat.what),
+        ..spot(&heat)
+    });
     let users = top(reading.users).map(|heat| Spot { name: heat.what.to_string(), ..spot(&heat) });
     Hot {
         seconds: covers.as_secs_f64(),
@@ -38,8 +41,11 @@ fn top<V>(mut all: Vec<Heat<V>>) -> impl Iterator<Item = Heat<V>> {
     rest.sort_by_key(|heat| std::cmp::Reverse(heat.weight.nanos));
     let slow = all.iter().map(|heat| heat.weight.nanos).collect::<Vec<_>>();
     let ahead = |nanos: u64| slow.iter().filter(|other| **other >= nanos).count();
-    let mut late: Vec<Heat<V>> =
-        rest.into_iter().take(BY_TIME).filter(|heat| heat.weight.nanos > 0 && ahead(heat.weight.nanos) < BY_TIME).collect();
+    let mut late: Vec<Heat<V>> = rest
+        .into_iter()
+        .take(BY_TIME)
+        .filter(|heat| heat.weight.nanos > 0 && ahead(heat.weight.nanos) < BY_TIME)
+        .collect();
     late.sort_by_key(|heat| std::cmp::Reverse(heat.weight.calls));
     all.into_iter().chain(late)
 }

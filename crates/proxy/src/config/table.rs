@@ -10,8 +10,8 @@ use super::value::{
     self, Typed, choice, count, export_path, file, flag, one_or_many, placed, server, show_size, size, socket, time,
 };
 use super::{
-    Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
-    Watch,
+    Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash,
+    State, Watch,
 };
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;

@@ -284,6 +284,9 @@ fn every_key_may_be_given_otherwise() {
         "debug",
         "/run/m.sock",
         "127.0.0.1:9049",
+        "/run/jobs",
+        "jobs --all",
+        "5s",
         "/var/lib/m.json",
     ];
     assert_eq!(values, want);
@@ -443,7 +446,11 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     ("[watch]", "jobs_file = \"jobs\"", "13: jobs_file takes an absolute path in quotes, got \"jobs\""),
     ("[watch]", "jobs_command = \" \"", "16: jobs_command takes a command of the shell in quotes, got \" \""),
     ("[watch]", "jobs_every = \"10ms\"", "14: jobs_every takes a time in 1s..24h, got \"10ms\""),
-    ("[watch]", "jobs = \"/run/jobs\"", "1: unknown key 'jobs' in [watch]; possible: jobs_file, jobs_command, jobs_every"),
+    (
+        "[watch]",
+        "jobs = \"/run/jobs\"",
+        "1: unknown key 'jobs' in [watch]; possible: jobs_file, jobs_command, jobs_every",
+    ),
     ("[state]", "file = 7", "8: file takes an absolute path in quotes, got 7"),
 ];
 

@@ -54,13 +54,7 @@ impl Default for Journal {
 
 impl Journal {
     /// Something happened.
-    pub(crate) fn say(
-        &self,
-        kind: Said,
-        about: impl Into<String>,
-        what: impl Into<String>,
-        why: impl Into<String>,
-    ) {
+    pub(crate) fn say(&self, kind: Said, about: impl Into<String>, what: impl Into<String>, why: impl Into<String>) {
         let uptime_ms = self.started.elapsed().as_millis() as u64;
         let (about, what, why) = (about.into(), what.into(), why.into());
         let mut kept = lock(&self.kept);

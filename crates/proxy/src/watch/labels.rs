@@ -213,15 +213,20 @@ mod tests {
 
     #[test]
     fn lines_name_a_client_and_its_job() {
-        let jobs = parse("# made by squeue\n10.0.0.1 4711\n\n  ::ffff:10.0.0.2\t4712 (train)  \nfd00::1 x\x1b[2J\n").unwrap();
+        let jobs =
+            parse("# made by squeue\n10.0.0.1 4711\n\n  ::ffff:10.0.0.2\t4712 (train)  \nfd00::1 x\x1b[2J\n").unwrap();
         let job = |address: &str| jobs.get(&address.parse::<IpAddr>().unwrap()).map(String::as_str);
-        assert_eq!((job("10.0.0.1"), job("10.0.0.2"), job("fd00::1")), (Some("4711"), Some("4712 (train)"), Some("x\\u{1b}[2J")));
+        assert_eq!(
+            (job("10.0.0.1"), job("10.0.0.2"), job("fd00::1")),
+            (Some("4711"), Some("4712 (train)"), Some("x\\u{1b}[2J"))
+        );
         assert_eq!(jobs.len(), 3);
     }
 
     #[test]
     fn a_line_that_is_no_label_is_named() {
-        let many: String = (0..=LABELS_MAX).map(|at| format!("10.{}.{}.{} j\n", at >> 16, at >> 8 & 255, at & 255)).collect();
+        let many: String =
+            (0..=LABELS_MAX).map(|at| format!("10.{}.{}.{} j\n", at >> 16, at >> 8 & 255, at & 255)).collect();
         let cases = [
             ("10.0.0.1 a\nnode7 4711\n", "line 2: no address"),
             ("10.0.0.1\n", "line 1: an address and a job"),

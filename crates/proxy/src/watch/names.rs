@@ -180,7 +180,9 @@ impl Part {
 pub(crate) fn printable(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for letter in String::from_utf8_lossy(name).chars() {
-        match letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        match letter.is_control()
+            || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
             true => text.extend(letter.escape_default()),
             false => text.push(letter),
         }
@@ -217,7 +219,9 @@ mod tests {
     fn walked() -> Names {
         let names = Names::default();
         names.learn_root(key("root"), "/scratch");
-        for (object, parent, name) in [("a", "root", "alpha"), ("b", "a", "be\nta"), ("f", "b", "file"), ("g", "x", "g")] {
+        for (object, parent, name) in
+            [("a", "root", "alpha"), ("b", "a", "be\nta"), ("f", "b", "file"), ("g", "x", "g")]
+        {
             names.learn(key(object), (key(parent), name.as_bytes()), Some(object != "f"));
         }
         names.learn_path(key("m"), b"/scratch/deep/mounted");

@@ -279,8 +279,7 @@ mod tests {
     use midas_nfs::nfs3::{Nfsstat3, Procedure};
 
     const START: Time = Time::from_nanos(1_000_000_000_000_000);
-    const FORWARDED: Outcome =
-        Outcome::Forwarded(Route { to: ServerId(0), home: ServerId(0), why: Why::Home });
+    const FORWARDED: Outcome = Outcome::Forwarded(Route { to: ServerId(0), home: ServerId(0), why: Why::Home });
 
     fn seen(client: u32, uid: u32, handle: &[u8], outcome: Outcome) -> Seen<'_> {
         Seen {
