@@ -183,13 +183,9 @@ fn nfs(
     };
     let local = Local { shared, from: Some((origin, credential)), realm: rules.realm };
     if let Err(status) = rules.permit(&meaning) {
-        tally.answered(procedure, Some(status));
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
-        let begin = out.len();
-        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
-        local.tell(now.time, Outcome::Here, (procedure, meaning.place, call.args), &out[begin..]);
-        return Ok(Taken::Done);
+        return Ok(local.refuse(now.time, (call, procedure, meaning.place), (tally, status), out));
     }
     if let Some(what) = shared.exports[rules.realm].unknown_target(&arguments) {
         let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
@@ -211,15 +207,9 @@ fn nfs(
         None => None,
     };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
-    let begin = out.len();
-    let known = match first(now.instant, shared, origin, (call.xid, procedure, record), out) {
+    let known = match first(now, &local, origin, (call, procedure, meaning.place), record, out) {
         First::Yes(known) => known,
-        First::No(taken) => {
-            if matches!(taken, Taken::Done) {
-                local.tell(now.time, Outcome::Here, (procedure, meaning.place, call.args), &out[begin..]);
-            }
-            return Ok(taken);
-        }
+        First::No(taken) => return Ok(taken),
     };
     let squashed = rules.squash(call, credential);
     let whom = local.whom(now.time);
@@ -319,6 +309,21 @@ impl Local<'_> {
         self.from.map_or(Whom::PEER, |(origin, credential)| Whom::of(now, origin, credential))
     }
 
+    /// A call of his fails here.
+    fn refuse(
+        &self,
+        now: Time,
+        (call, procedure, place): (&rpc::Call<'_>, Procedure, Key),
+        (tally, status): (&Tally, Nfsstat3),
+        out: &mut Vec<u8>,
+    ) -> Taken {
+        tally.answered(procedure, Some(status));
+        let begin = out.len();
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
+        self.tell(now, Outcome::Here, (procedure, place, call.args), &out[begin..]);
+        Taken::Done
+    }
+
     /// A call of his was answered with this record: rare, or one of many.
     #[cold]
     fn tell(&self, now: Time, outcome: Outcome, (procedure, place, args): (Procedure, Key, &[u8]), answer: &[u8]) {
@@ -356,18 +361,20 @@ enum First {
 
 /// Looks for a call among those that must not be executed twice.
 fn first(
-    now: Instant,
-    shared: &Shared,
+    now: Moment,
+    local: &Local<'_>,
     origin: &Origin,
-    (xid, procedure, record): (u32, Procedure, &[u8]),
+    (call, procedure, place): (&rpc::Call<'_>, Procedure, Key),
+    record: &[u8],
     out: &mut Vec<u8>,
 ) -> First {
     if procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         return First::Yes(None);
     }
+    let (shared, xid, begin) = (local.shared, call.xid, out.len());
     let tally = &shared.tallies[origin.asker.event_loop as usize];
     let mut replays = shared.replays(xid);
-    match replays.begin(now, origin.client.ip(), xid, procedure, record, origin.asker) {
+    match replays.begin(now.instant, origin.client.ip(), xid, procedure, record, origin.asker) {
         Verdict::New(known) => First::Yes(Some(known)),
         Verdict::Joined(displaced) => {
             tally.duplicate(Duplicate::Running);
@@ -377,6 +384,8 @@ fn first(
             tally.duplicate(Duplicate::Answered);
             tally.answered(procedure, status(results));
             answer(out, xid, |out| out.extend_from_slice(results));
+            drop(replays);
+            local.tell(now.time, Outcome::Here, (procedure, place, call.args), &out[begin..]);
             First::No(Taken::Done)
         }
     }

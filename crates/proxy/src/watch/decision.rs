@@ -29,7 +29,8 @@ pub(crate) fn moved(shared: &Shared, seen: &Seen<'_>) {
 
 /// A call begins to wait, and is told of, now and then.
 pub(crate) fn held(shared: &Shared, seen: &Seen<'_>, why: Exclusion) {
-    if due(&shared.watch.decisions.held, seen.at) {
+    // Another proxy's client is told of there.
+    if !seen.client.is_unspecified() && due(&shared.watch.decisions.held, seen.at) {
         tell(shared, seen, "waits", waits(why));
     }
 }

@@ -80,8 +80,8 @@ impl Source {
             }
             Err(why) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    let facts: log::Facts<'_> = [("key", &self.key), ("why", &why)];
-                    log::warn("jobs cannot be read: clients keep those that they have", &facts);
+                    let facts: &log::Facts<'_> = &[("key", &self.key), ("why", &why)];
+                    log::warn("jobs cannot be read: clients keep those that they have", facts);
                 }
                 false
             }
