@@ -71,12 +71,12 @@ impl Source {
     fn take(&mut self, read: io::Result<Option<String>>) -> bool {
         match read.and_then(|text| text.map(|text| parse(&text)).transpose()) {
             Ok(jobs) => {
-                if std::mem::replace(&mut self.failing, jobs.is_none() && self.failing) && jobs.is_some() {
+                let Some(jobs) = jobs else { return false };
+                self.jobs = jobs;
+                if std::mem::take(&mut self.failing) {
                     log::info("jobs can be read again", &[("key", &self.key)]);
                 }
-                let news = jobs.is_some();
-                self.jobs = jobs.unwrap_or_else(|| std::mem::take(&mut self.jobs));
-                news
+                true
             }
             Err(why) => {
                 if !std::mem::replace(&mut self.failing, true) {
