@@ -14,6 +14,7 @@ mod explain;
 mod failure;
 mod help;
 mod history;
+mod hot;
 mod init;
 mod invalidate;
 mod man;
@@ -60,6 +61,7 @@ enum Command {
     Doctor(doctor::Options),
     Serve(serve::Options),
     Status(status::Options),
+    Hot(hot::Options),
     Cluster(cluster::Options),
     Explain(explain::Options),
     Set(set::Options),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Hot(options) }) => options.run(),
         Ok(Midas { command: Command::Cluster(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),
         Ok(Midas { command: Command::Set(options) }) => options.run(),

@@ -12,10 +12,12 @@ use crate::mountd::Below;
 use crate::realm::Realm;
 use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
+use crate::watch::{self, Outcome, Whom};
 use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::cache::Mode;
-use midas_core::time::Time;
+use midas_core::key::Key;
+use midas_core::time::{Span, Time};
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc::{self, AuthSys, Credential, NotACall, OpaqueAuth, Refusal, flavor};
@@ -67,6 +69,15 @@ pub(crate) struct Forward {
     pub(crate) owner: Owner,
     /// Bytes that it will hold until it is answered, its answer included.
     pub(crate) cost: usize,
+    /// For those who watch.
+    pub(crate) whom: Whom,
+}
+
+impl Forward {
+    /// What its record says, for those who watch.
+    pub(crate) fn asked<'r>(&self, record: &'r [u8]) -> watch::Asked<'r> {
+        watch::Asked::in_record(self.procedure, (self.realm, self.meaning.place), record)
+    }
 }
 
 /// What the calls of a batch share.
@@ -170,25 +181,23 @@ fn nfs(
         Some(same) if same.owner == owner => same,
         _ => rules.insert(Rules::of(shared, owner, origin.client)),
     };
+    let local = Local { shared, from: Some((origin, credential)), realm: rules.realm };
     if let Err(status) = rules.permit(&meaning) {
-        tally.here(procedure, Some(status));
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
-        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
-        return Ok(Taken::Done);
+        return Ok(local.refuse(now.time, (call, procedure, meaning.place), (tally, status), out));
     }
     if let Some(what) = shared.exports[rules.realm].unknown_target(&arguments) {
         let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
         return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
-    let waits = Waits { asker: origin.asker, xid: call.xid, procedure, known: None, cost };
     let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning)) {
         Some((now, area, question)) => {
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
             let (args, place) = (call.args, meaning.place);
             let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
-            match ask(now, memo, area, tally, &asks, waits, out) {
+            match ask(now, memo, (area, tally), &asks, (origin.asker, call.xid, cost), &local, out) {
                 Asked::Answered(..) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -198,12 +207,13 @@ fn nfs(
         None => None,
     };
     let meaning = meaning.of_client(origin.client.ip().to_canonical());
-    let known = match first(now.instant, shared, origin, (call.xid, procedure, record), out) {
+    let known = match first(now, &local, origin, (call, procedure, meaning.place), record, out) {
         First::Yes(known) => known,
         First::No(taken) => return Ok(taken),
     };
     let squashed = rules.squash(call, credential);
-    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost };
+    let whom = local.whom(now.time);
+    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost, whom };
     Ok(Taken::Forward(forward, squashed, claim))
 }
 
@@ -231,15 +241,16 @@ pub(crate) fn lend(
     // Whom the servers see is in the record: the other proxy has squashed whom it must.
     let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
     let cost = COPIES * record.len() + answer_size(&arguments);
-    let waits = Waits { asker, xid: call.xid, procedure, known: None, cost };
     let tally = &shared.tallies[asker.event_loop as usize];
     let (args, place) = (call.args, meaning.place);
     let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
-    match ask(now, memo, area, tally, &asks, waits, out) {
+    let local = Local { shared, from: None, realm };
+    match ask(now, memo, (area, tally), &asks, (asker, call.xid, cost), &local, out) {
         Asked::Answered(..) => Some(Taken::Done),
         Asked::Joined => Some(Taken::Shared(cost)),
         Asked::Fetch(fetching) => {
-            let forward = Forward { xid: call.xid, procedure, meaning, known: None, realm, owner, cost };
+            let whom = Whom::PEER;
+            let forward = Forward { xid: call.xid, procedure, meaning, known: None, realm, owner, cost, whom };
             Some(Taken::Forward(forward, None, Some(Claim::Reads(fetching))))
         }
         Asked::Pass => None,
@@ -250,16 +261,19 @@ pub(crate) fn lend(
 fn ask(
     now: Time,
     memo: &mut Memo,
-    area: &Area,
-    tally: &Tally,
+    (area, tally): (&Area, &Tally),
     asks: &Asks<'_>,
-    waits: Waits,
+    (asker, xid, cost): (Asker, u32, usize),
+    local: &Local<'_>,
     out: &mut Vec<u8>,
 ) -> Asked {
     let begin = out.len();
-    let asked = match memo.give(now, &area.cached, asks, waits.xid, out) {
+    let asked = match memo.give(now, &area.cached, asks, xid, out) {
         Some(kind) => Asked::Answered(kind, None),
-        None => area.cached.ask(now, (asks.question, asks.args), (asks.place, asks.who), waits, out),
+        None => {
+            let waits = Waits { asker, xid, procedure: asks.procedure, known: None, cost, whom: local.whom(now) };
+            area.cached.ask(now, (asks.question, asks.args), (asks.place, asks.who), waits, out)
+        }
     };
     if let Asked::Answered(kind, Some(basis)) = asked {
         memo.keep(now, asks, (kind, basis), &out[begin..]);
@@ -274,8 +288,51 @@ fn ask(
     tally.read(area.number, asks.procedure, fate);
     if answer.is_some() {
         tally.answered(asks.procedure, answer);
+        if local.from.is_some() && local.shared.watch.wants_hit(asker.event_loop as usize) {
+            let outcome = if fate == Fate::Absent { Outcome::Absent } else { Outcome::Hit };
+            local.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]);
+        }
     }
     asked
+}
+
+/// Whose calls are answered without a server, for those who watch.
+struct Local<'a> {
+    shared: &'a Shared,
+    /// None for another proxy.
+    from: Option<(&'a Origin, &'a Credential<'a>)>,
+    realm: usize,
+}
+
+impl Local<'_> {
+    fn whom(&self, now: Time) -> Whom {
+        self.from.map_or(Whom::PEER, |(origin, credential)| Whom::of(now, origin, credential))
+    }
+
+    /// A call of his fails here.
+    fn refuse(
+        &self,
+        now: Time,
+        (call, procedure, place): (&rpc::Call<'_>, Procedure, Key),
+        (tally, status): (&Tally, Nfsstat3),
+        out: &mut Vec<u8>,
+    ) -> Taken {
+        tally.here(procedure, Some(status));
+        let begin = out.len();
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
+        self.tell(now, Outcome::Here, (procedure, place, call.args), &out[begin..]);
+        Taken::Done
+    }
+
+    /// A call of his was answered with this record: rare, or one of many.
+    #[cold]
+    fn tell(&self, now: Time, outcome: Outcome, (procedure, place, args): (Procedure, Key, &[u8]), answer: &[u8]) {
+        let Some((origin, _)) = self.from else { return };
+        let results = answer.get(record::MARK..).and_then(|reply| rpc::Reply::decode(reply).ok()?.results.ok());
+        let asked = watch::Asked::of(procedure, (self.realm, place), args);
+        let at = (now, origin.asker.event_loop as usize);
+        asked.tell(at, self.shared, self.whom(now), (outcome, Span::ZERO), results);
+    }
 }
 
 /// The part of an export whose cache may answer a call now, or have it wait with another, and what it is asked. What nobody in particular asks is asked of the
@@ -304,18 +361,20 @@ enum First {
 
 /// Looks for a call among those that must not be executed twice.
 fn first(
-    now: Instant,
-    shared: &Shared,
+    now: Moment,
+    local: &Local<'_>,
     origin: &Origin,
-    (xid, procedure, record): (u32, Procedure, &[u8]),
+    (call, procedure, place): (&rpc::Call<'_>, Procedure, Key),
+    record: &[u8],
     out: &mut Vec<u8>,
 ) -> First {
     if procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         return First::Yes(None);
     }
+    let (shared, xid, begin) = (local.shared, call.xid, out.len());
     let tally = &shared.tallies[origin.asker.event_loop as usize];
     let mut replays = shared.replays(xid);
-    match replays.begin(now, origin.client.ip(), xid, procedure, record, origin.asker) {
+    match replays.begin(now.instant, origin.client.ip(), xid, procedure, record, origin.asker) {
         Verdict::New(known) => First::Yes(Some(known)),
         Verdict::Joined(displaced) => {
             tally.duplicate(Duplicate::Running);
@@ -325,6 +384,8 @@ fn first(
             tally.duplicate(Duplicate::Answered);
             tally.here(procedure, status(results));
             answer(out, xid, |out| out.extend_from_slice(results));
+            drop(replays);
+            local.tell(now.time, Outcome::Here, (procedure, place, call.args), &out[begin..]);
             First::No(Taken::Done)
         }
     }

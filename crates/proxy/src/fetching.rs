@@ -7,6 +7,7 @@ use crate::counters::status;
 use crate::dispatch::{self, Forward, Taken};
 use crate::event::{Asker, Loop, Shared};
 use crate::upstream::{self, Held};
+use crate::watch::Outcome;
 use crate::whose::Owner;
 use midas_core::cache::Mode;
 use midas_core::key::Key;
@@ -98,10 +99,12 @@ impl Loop {
             return self.send_held(now);
         };
         self.shared.whose.learn_from(owner, procedure, results);
+        let asked = call.errand.forward.asked(&call.record);
+        self.shared.watch.names.learn_from(meaning.place, asked.name, procedure, results);
         if matches!(status(results), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
             self.shared.exports[realm].areas.gone(now, meaning.place);
         }
-        self.conclude(now, *call, results);
+        self.conclude(now, *call, Outcome::Joined, results);
     }
 
     /// Whether what a peer says, who was asked then, can be relied on: of an object that was made shortly before, or since, it may not have heard.

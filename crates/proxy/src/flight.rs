@@ -103,11 +103,16 @@ impl<T> Flights<T> {
     /// Ends the call of this xid; none if it was given up or never was.
     pub(crate) fn remove(&mut self, xid: u32) -> Option<T> {
         let place = self.release(xid)?;
-        // One large WRITE must not keep its memory in a free place.
-        if place.record.capacity() > RECORD_KEPT {
-            place.record = Vec::new();
-        }
+        place.shrink();
         place.what.take()
+    }
+
+    /// Ends the call of this xid, and looks at its record once more.
+    pub(crate) fn end<R>(&mut self, xid: u32, then: impl FnOnce(T, &[u8]) -> R) -> Option<R> {
+        let place = self.release(xid)?;
+        let ended = place.what.take().map(|what| then(what, &place.record));
+        place.shrink();
+        ended
     }
 
     /// Ends the call of this xid and gives its record back.
@@ -132,6 +137,15 @@ impl<T> Flights<T> {
 
     pub(crate) const fn len(&self) -> usize {
         self.count
+    }
+}
+
+impl<T> Place<T> {
+    /// One large WRITE must not keep its memory in a free place.
+    fn shrink(&mut self) {
+        if self.record.capacity() > RECORD_KEPT {
+            self.record = Vec::new();
+        }
     }
 }
 

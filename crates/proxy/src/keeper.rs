@@ -141,7 +141,7 @@ fn probe(
         let export = &shared.exports[*number];
         match export.heard(server, seen.clone(), &shared.whose) {
             Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
-                Ok(()) => {}
+                Ok(()) => shared.watch.names.learn_root(Key::of(&seen.root), &export.rules().path),
                 Err(other) => {
                     let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
                     standing = Standing::Foreign(format!(

@@ -141,6 +141,7 @@ impl Below {
         if let Ok(handle) = &found {
             shared.whose.learn(Key::of(handle), Owner::Export(self.realm));
             let names = self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+            shared.watch.names.learn_path(Key::of(handle), &self.whole(&export.rules().path));
             export.areas.learn_path(export.pool.time(Instant::now()), left, names, handle);
         }
         let mut out = Vec::new();
@@ -149,6 +150,13 @@ impl Below {
             shared.mountd.mounted(client, &self.path, found.as_deref().map_err(|stat| *stat), out);
         });
         out
+    }
+
+    /// Its path, written in one way alone.
+    fn whole(&self, export: &str) -> Vec<u8> {
+        let names = self.names.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+        let root = export.trim_end_matches('/').as_bytes();
+        std::iter::once(root).chain(names).collect::<Vec<_>>().join(&b'/')
     }
 
     fn walk(&self, pool: &Pool) -> Result<Vec<u8>, MountStat> {

@@ -195,7 +195,14 @@ fn digest(config: &Config) -> [u8; 32] {
     let shared = |entry: &config::Entry| match entry.place.table {
         Table::Pool | Table::Export | Table::Subtree => true,
         Table::Cluster => matches!(entry.key, "name" | "lease"),
-        Table::Top | Table::Listen | Table::Cache | Table::Limits | Table::Log | Table::Admin | Table::State => false,
+        Table::Top
+        | Table::Listen
+        | Table::Cache
+        | Table::Limits
+        | Table::Log
+        | Table::Admin
+        | Table::Watch
+        | Table::State => false,
     };
     let lines = config.entries().into_iter().filter(shared);
     let lines = lines.map(|entry| format!("{} {} {}\n", entry.place, entry.key, entry.value));

@@ -8,8 +8,7 @@ use crate::clerk::Job;
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
-use crate::relay::Waits;
-use crate::upstream::{Errand, Held};
+use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
@@ -189,10 +188,12 @@ impl Loop {
                 self.held.push_back(call);
             }
             Refusal::Executed(Some(results)) => {
-                let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
-                self.shared.whose.learn_from(owner, procedure, &results);
-                self.tally().here(procedure, status(&results));
-                self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+                let forward = &call.errand.forward;
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &results);
+                self.tally().here(forward.procedure, status(&results));
+                let asked = forward.asked(&call.record);
+                asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));
+                self.relay().results(call.errand.waits(), &results);
                 self.flush_touched();
             }
             Refusal::Executed(None) | Refusal::Doubtful => {

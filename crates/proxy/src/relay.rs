@@ -12,9 +12,10 @@ use crate::link::Flight;
 use crate::realm::End;
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
+use crate::watch::{self, Outcome, Whom};
 use midas_core::cache::Ended;
 use midas_core::key::Key;
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
 use midas_nfs::{record, rpc};
@@ -42,13 +43,16 @@ pub(crate) struct Waits {
     pub(crate) known: Option<Known>,
     /// Bytes that it holds.
     pub(crate) cost: usize,
+    /// For those who watch.
+    pub(crate) whom: Whom,
 }
 
 impl Relay<'_> {
-    /// A server answered.
-    pub(crate) fn reply(&mut self, now: Time, server: &str, flight: Flight, reply: &[u8]) {
+    /// A server answered the call of this record.
+    pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
         let Flight { waits, owner, realm, sent, since, sent_at, claim, resent, .. } = flight;
-        let (kind, place) = (sent.meaning.kind, sent.meaning.place);
+        let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
+        let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
         let mut changed = None;
@@ -61,6 +65,7 @@ impl Relay<'_> {
             let given = changed.as_deref().unwrap_or(results);
             self.shared.whose.learn_from(owner, waits.procedure, given);
             self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
+            self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
         }
         let export = &self.shared.exports[realm];
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
@@ -84,10 +89,15 @@ impl Relay<'_> {
         let ended = if resent { Ended::Unknown } else { Ended::Done };
         let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
         let ours = landed.all.or(changed);
+        let given = ours.as_deref().or(results);
+        let (now, served) = ((now, self.number), now.since(sent_at));
+        asked.tell(now, self.shared, waits.whom, (Outcome::Forwarded(route), served), given);
         self.hand(waits, ours.as_deref(), results, reply);
         for waits in landed.waits {
             self.shared.tallies[self.number].joined(waits.procedure, status.map(Nfsstat3));
-            self.hand(waits, landed.joined.as_deref().or(ours.as_deref()), results, reply);
+            let told = landed.joined.as_deref();
+            asked.tell(now, self.shared, waits.whom, (Outcome::Joined, Span::ZERO), told.or(given));
+            self.hand(waits, told.or(ours.as_deref()), results, reply);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::regulate;
 use crate::reload;
 use crate::sampling;
 use crate::state::State;
+use crate::watch::labels;
 use midas_core::cache::{CleanStart, Mode, Rules, Settings};
 use midas_core::key::Key;
 use midas_nfs::portmap::Mapping;
@@ -116,6 +117,8 @@ impl Proxy {
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
+        let (shared, watch) = (Arc::clone(&proxy.shared), proxy.config.watch().clone());
+        proxy.threads.push(thread::Builder::new().name("jobs".to_owned()).spawn(move || labels::run(&shared, &watch))?);
         proxy.start_acceptor(listeners)?;
         Ok(proxy)
     }

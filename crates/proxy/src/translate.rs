@@ -136,6 +136,34 @@ pub(crate) fn handles<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, Option<Fil
     })
 }
 
+/// The name that a call is about, in the directory that it is placed by; of RENAME the other directory, and the name there.
+pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<(Key, &'a [u8])>) {
+    match call {
+        Call::Lookup { what: named }
+        | Call::Create { place: named, .. }
+        | Call::Mkdir { place: named, .. }
+        | Call::Symlink { place: named, .. }
+        | Call::Mknod { place: named, .. }
+        | Call::Remove { object: named }
+        | Call::Rmdir { object: named }
+        | Call::Link { link: named, .. } => (Some(named.name), None),
+        Call::Rename { from, to } => (Some(from.name), Some((Key::of(to.dir.bytes()), to.name))),
+        Call::Null
+        | Call::Getattr { .. }
+        | Call::Setattr { .. }
+        | Call::Access { .. }
+        | Call::Readlink { .. }
+        | Call::Read { .. }
+        | Call::Write { .. }
+        | Call::Readdir { .. }
+        | Call::Readdirplus { .. }
+        | Call::Fsstat { .. }
+        | Call::Fsinfo { .. }
+        | Call::Pathconf { .. }
+        | Call::Commit { .. } => (None, None),
+    }
+}
+
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
     let key = Key::of(handle.bytes());
     Meaning { op, place: key, object: key, movable, kind: Kind::Plain, tie: key, second: None }

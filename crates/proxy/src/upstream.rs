@@ -16,6 +16,7 @@ use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
 use crate::verify::{Doubt, Verdict};
+use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
@@ -109,12 +110,20 @@ pub(crate) fn begin(
     let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
+        let asked = Asked::in_record(forward.procedure, (forward.realm, forward.meaning.place), record);
+        decision::held(shared, &asked.answered(now, forward.whom, Outcome::Here, None), why);
     }
     let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
     Some(Box::new(held(claim, Vec::new(), bound)))
 }
 
 impl Errand {
+    /// Who waits for it.
+    pub(crate) fn waits(&self) -> Waits {
+        let Forward { xid, procedure, known, cost, whom, .. } = self.forward;
+        Waits { asker: self.asker, xid, procedure, known, cost, whom }
+    }
+
     /// Marks what it changes.
     pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
         let Forward { realm, meaning, procedure, .. } = self.forward;
@@ -131,7 +140,7 @@ impl Errand {
         (record, claim): (&[u8], &mut Option<Claim>),
     ) -> Result<(), Wait> {
         let Self { asker, ref forward, since, wishes, tries } = *self;
-        let Forward { xid, procedure, ref meaning, known, realm, owner, cost } = *forward;
+        let Forward { ref meaning, realm, owner, .. } = *forward;
         let export = &shared.exports[realm];
         let sent = export.send(now, meaning, wishes).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
         let server = sent.ticket.route.to;
@@ -146,12 +155,11 @@ impl Errand {
         if let Some(Claim::Reads(fetching)) = claim {
             export.areas.of_read(fetching).leaves(fetching);
         }
-        let waits = Waits { asker, xid, procedure, known, cost };
         shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
             shared.accord().map_or(now, |accord| accord.now()),
             Flight {
-                waits,
+                waits: self.waits(),
                 owner,
                 realm,
                 sent,
@@ -207,9 +215,9 @@ impl Loop {
                 let Some(xid) = xid else { return Go::Continue(()) };
                 if flights.get_mut(xid).is_some_and(|(flight, _)| in_doubt(pool, flight, reply)) {
                     doubted.extend(flights.remove_with(xid));
-                } else if let Some(flight) = flights.remove(xid) {
+                } else {
                     let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
-                    relay.reply(now, name, flight, reply);
+                    flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
                 }
                 Go::Continue(())
             });
@@ -403,9 +411,11 @@ impl Loop {
         flight.asked = false;
         match verdict {
             Verdict::Answer(results) => {
-                let Some(flight) = self.links[index].flights.remove(xid) else { return };
+                let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, sent, claim, .. } = flight;
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
+                let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
+                asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
                 self.shared.exports[realm].settle(now, sent, End::Lost);
                 self.let_go(now, claim, Ended::Unknown);
                 self.tally().here(waits.procedure, status(&results));
@@ -422,10 +432,11 @@ impl Loop {
         match verdict {
             Verdict::Answer(results) => {
                 self.resolved(&mut call);
-                let Errand { asker, forward: Forward { xid, procedure, known, owner, cost, .. }, .. } = call.errand;
-                self.shared.whose.learn_from(owner, procedure, &results);
-                self.tally().here(procedure, status(&results));
-                self.relay().results(Waits { asker, xid, procedure, known, cost }, &results);
+                self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
+                self.tally().here(call.errand.forward.procedure, status(&results));
+                let asked = call.errand.forward.asked(&call.record);
+                asked.tell((now, self.number), &self.shared, call.errand.forward.whom, HERE, Some(&results));
+                self.relay().results(call.errand.waits(), &results);
             }
             Verdict::Send => {
                 self.resolved(&mut call);
@@ -447,7 +458,7 @@ impl Loop {
     /// A call whose server gives no answer that could be relayed.
     fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
         let Flight { waits, owner, realm, mut sent, since, left, tries, claim, .. } = flight;
-        let Waits { asker, xid, procedure, known, cost } = waits;
+        let Waits { asker, xid, procedure, known, cost, whom } = waits;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
         match left {
@@ -455,7 +466,7 @@ impl Loop {
             false => self.shared.exports[realm].take_back(now, sent),
         }
         let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
-        let forward = Forward { xid, procedure, meaning, known, realm, owner, cost };
+        let forward = Forward { xid, procedure, meaning, known, realm, owner, cost, whom };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
         Held {
             errand,
@@ -512,22 +523,26 @@ impl Loop {
     fn refuse(&mut self, now: Time, call: Held, status: Nfsstat3) {
         let mut results = Vec::new();
         Reply::failed(call.errand.forward.procedure, status).encode(&mut results);
-        self.conclude(now, call, &results);
+        self.conclude(now, call, Outcome::Here, &results);
         self.flush_touched();
     }
 
     /// A read ends with results that no server of ours gave to it.
-    pub(crate) fn conclude(&mut self, now: Time, call: Held, results: &[u8]) {
-        let Errand { asker, forward: Forward { xid, procedure, known, cost, realm, .. }, .. } = call.errand;
+    pub(crate) fn conclude(&mut self, now: Time, call: Held, outcome: Outcome, results: &[u8]) {
+        let Held { errand, record, claim, .. } = call;
+        let (waits, asked) = (errand.waits(), errand.forward.asked(&record));
         let mut relay = self.relay();
-        let landed = relay.landed(now, realm, procedure, (call.claim, Ended::Done), Some(results));
+        let landed = relay.landed(now, asked.realm, waits.procedure, (claim, Ended::Done), Some(results));
         let results = landed.all.as_deref().unwrap_or(results);
-        relay.results(Waits { asker, xid, procedure, known, cost }, results);
+        let (at, outcome) = ((now, relay.number), (outcome, Span::ZERO));
+        asked.tell(at, relay.shared, waits.whom, outcome, Some(results));
+        relay.results(waits, results);
         let told = landed.joined.as_deref().unwrap_or(results);
         let tally = &relay.shared.tallies[relay.number];
-        tally.here(procedure, status(results));
+        tally.here(waits.procedure, status(results));
         for waits in landed.waits {
-            tally.joined(procedure, status(told));
+            tally.joined(waits.procedure, status(told));
+            asked.tell(at, relay.shared, waits.whom, outcome, Some(told));
             relay.results(waits, told);
         }
     }
@@ -563,6 +578,8 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
         && pool.some_open(server.index() + 1).is_some_and(|other| other != server)
 }
 
+/// For those who watch: nobody was asked.
+pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Servers whose answer to one call may be doubted.
 const TRIES: u8 = 2;
 /// Calls that may move leave a server that is down after so long.

@@ -10,10 +10,10 @@ use crate::event::Shared;
 use crate::pool::Pool;
 use crate::realm::{Realm, Would};
 use crate::translate::Meaning;
+use crate::watch::decision::{because, waits};
 use crate::whose::Owner;
 use axum::http::StatusCode;
 use midas_core::cache::Mode;
-use midas_core::decision::{Exclusion, Route, Why};
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
@@ -85,7 +85,7 @@ fn hex(typed: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-fn show_hex(bytes: &[u8]) -> String {
+pub(super) fn show_hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])
@@ -220,26 +220,6 @@ fn mode(export: &Realm, at: Option<&Area>, handle: &[u8]) -> (Mode, String) {
     let seen = known.is_some_and(|known| known.number == area.number);
     let yet = if seen { "" } else { ", once it was looked up through MIDAS by its only name; strict until then" };
     (area.cached.mode(), whose + yet)
-}
-
-fn waits(why: Exclusion) -> String {
-    format!("it waits; of the server that it waits for: {}", why.reason())
-}
-
-fn because(route: &Route, bypass: bool, named: &impl Fn(ServerId) -> String) -> String {
-    match route.why {
-        Why::Home if bypass => "bypass is on: every call stays at home".to_owned(),
-        Why::Home => "at home; the policy finds no reason to leave it".to_owned(),
-        Why::Steered { from, gap } => format!("{} has {:.2} more work", named(from), gap.as_f64()),
-        Why::Pinned => "an earlier steer of the same object still holds".to_owned(),
-        Why::Split { width } => format!("changes in this directory are shared by {width} servers"),
-        Why::Overflow => "its home has more than its share of calls, and there is no news of the peers".to_owned(),
-        Why::Capped => "it would be steered, but the steering cap is used up".to_owned(),
-        Why::Rerouted(why) => format!("next in the home's order; of the home: {}", why.reason()),
-        Why::Panic => "every server looks dead, so none is excluded".to_owned(),
-        Why::Turn => "it is this server's turn".to_owned(),
-        Why::Observed { would } => format!("the policy only observes; it would go to {}", named(would)),
-    }
 }
 
 fn bound(why: feasible::Bound) -> &'static str {

@@ -6,7 +6,7 @@
 mod cache;
 mod change;
 mod explain;
-mod hot;
+pub(crate) mod hot;
 mod listen;
 mod live;
 mod metrics;

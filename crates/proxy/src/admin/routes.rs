@@ -1,6 +1,6 @@
 //! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
 
-use super::{cache, change, explain, live, metrics, page, query, status, trace, warm};
+use super::{cache, change, explain, hot, live, metrics, page, query, status, trace, warm};
 use crate::api::watch::{self, Event, Filter};
 use crate::api::{
     self, Bypass, Done, Drain, Explain, Explanation, Fault, Held, Holdings, Invalidate, Set, Status, Warm,
@@ -29,13 +29,14 @@ pub(super) fn all(shared: Arc<Shared>) -> Router {
         .route(api::CACHE, post(held))
         .route(api::INVALIDATE, post(invalidate))
         .route(api::WARM, post(fill))
-        .route(watch::TRACE, get(listen));
+        .route(watch::TRACE, get(listen))
+        .route(watch::HOT, get(hottest_with_handles));
     finish(full.merge(open()), shared)
 }
 
 /// What anyone may know: for TCP. Handles are not among it, since who has one can call on it.
 pub(super) fn read_only(shared: Arc<Shared>) -> Router {
-    finish(open(), shared).layer(from_fn(only_get))
+    finish(open().route(watch::HOT, get(hottest)), shared).layer(from_fn(only_get))
 }
 
 fn open() -> Router<Arc<Shared>> {
@@ -74,6 +75,14 @@ async fn only_get(request: Request, next: Next) -> Response {
 
 async fn show(State(shared): State<Arc<Shared>>) -> Json<Status> {
     Json(status::of(&shared))
+}
+
+async fn hottest(State(shared): State<Arc<Shared>>) -> Json<watch::Hot> {
+    Json(hot::of(&shared, false))
+}
+
+async fn hottest_with_handles(State(shared): State<Arc<Shared>>) -> Json<watch::Hot> {
+    Json(hot::of(&shared, true))
 }
 
 async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>, Refusal> {

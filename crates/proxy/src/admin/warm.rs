@@ -253,6 +253,7 @@ impl Walk {
         let (procedure, now) = (Procedure::Readdirplus, export.pool.time(Instant::now()));
         self.alone.0.whose.learn_from(Owner::Export(export.number), procedure, results);
         let meaning = Meaning::on(Op::List, dir, b"");
+        self.alone.0.watch.names.learn_from(meaning.place, None, procedure, results);
         export.areas.learn_from(now, left.epoch, &meaning, procedure, results);
         let honest = honest(export, server, &meaning, procedure, results);
         let learned = match honest.as_deref().map(|honest| Reply::decode(procedure, honest)) {

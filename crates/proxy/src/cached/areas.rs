@@ -255,7 +255,8 @@ mod tests {
         let mut args = Vec::new();
         call.encode(&mut args);
         let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
-        let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
+        let waits =
+            Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0, whom: crate::watch::Whom::PEER };
         let who = Who::of(&Credential::Sys(AuthSys::new(0, b"", 1, 1, &[]).unwrap()));
         let question = Question::of(call, &meaning).unwrap();
         match area.cached.ask(NOW, (&question, &args), (meaning.place, &who), waits, &mut Vec::new()) {

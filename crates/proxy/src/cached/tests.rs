@@ -116,7 +116,8 @@ fn ask(cached: &Cached, now: Time, call: &Call<'_>, who: &Who) -> Was {
     call.encode(&mut args);
     let (place, _) = crate::translate::handles(call).unwrap();
     let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
-    let waits = Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0 };
+    let waits =
+        Waits { asker, xid: 7, procedure: call.procedure(), known: None, cost: 0, whom: crate::watch::Whom::PEER };
     let mut out = Vec::new();
     let question = Question::of(call, &crate::translate::Meaning::of(call).unwrap()).expect("a read that is kept");
     let (procedure, place) = (call.procedure(), Key::of(place.bytes()));

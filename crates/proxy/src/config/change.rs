@@ -174,6 +174,7 @@ fn names_its_table(entry: &Entry) -> bool {
         | Table::Limits
         | Table::Log
         | Table::Admin
+        | Table::Watch
         | Table::State => false,
     }
 }

@@ -54,6 +54,13 @@ impl Config {
             one(Table::Log, "level", named(&Level::NAMES, &self.log.level)),
             one(Table::Admin, "socket", self.admin.socket.display().to_string()),
             one(Table::Admin, "tcp", self.admin.tcp.map_or_else(|| "off".to_owned(), |tcp| tcp.to_string())),
+            one(
+                Table::Watch,
+                "jobs_file",
+                or(self.watch.jobs_file.iter().map(|file| file.display().to_string()).collect(), "none"),
+            ),
+            one(Table::Watch, "jobs_command", or(self.watch.jobs_command.clone().unwrap_or_default(), "none")),
+            one(Table::Watch, "jobs_every", show_span(self.watch.jobs_every)),
             one(Table::State, "file", self.state.file.display().to_string()),
         ]);
         entries

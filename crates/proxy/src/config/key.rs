@@ -26,6 +26,8 @@ pub enum Table {
     Log,
     /// Where the daemon is controlled.
     Admin,
+    /// What those who watch are told.
+    Watch,
     /// What outlives it.
     State,
 }
@@ -60,7 +62,7 @@ pub enum Fallback {
 
 impl Table {
     /// All, in the order of the document.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Top,
         Self::Listen,
         Self::Pool,
@@ -71,6 +73,7 @@ impl Table {
         Self::Limits,
         Self::Log,
         Self::Admin,
+        Self::Watch,
         Self::State,
     ];
 
@@ -87,6 +90,7 @@ impl Table {
             Self::Limits => Some("limits"),
             Self::Log => Some("log"),
             Self::Admin => Some("admin"),
+            Self::Watch => Some("watch"),
             Self::State => Some("state"),
         }
     }
@@ -102,6 +106,7 @@ impl Table {
             | Self::Limits
             | Self::Log
             | Self::Admin
+            | Self::Watch
             | Self::State => false,
         }
     }
@@ -119,6 +124,7 @@ impl Table {
             | Self::Limits
             | Self::Log
             | Self::Admin
+            | Self::Watch
             | Self::State => None,
         }
     }
@@ -568,6 +574,30 @@ pub const KEYS: &[Key] = &[
         takes: "`address:port`",
         default: Fallback::Words("off"),
         meaning: "the same over TCP, read-only: metrics and status",
+        ..RESTART
+    },
+    Key {
+        table: Table::Watch,
+        name: "jobs_file",
+        takes: "absolute path",
+        default: Fallback::Words("none"),
+        meaning: "which job a client works for: lines of an address and a job; read again when it changes ([dashboard.md](dashboard.md#jobs))",
+        ..RESTART
+    },
+    Key {
+        table: Table::Watch,
+        name: "jobs_command",
+        takes: "a command of the shell",
+        default: Fallback::Words("none"),
+        meaning: "prints the same; where both name a client, the file has the last word",
+        ..RESTART
+    },
+    Key {
+        table: Table::Watch,
+        name: "jobs_every",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"30s\""),
+        meaning: "how often the command is run; it may take 10 s",
         ..RESTART
     },
     Key {

@@ -53,6 +53,7 @@ pub struct Config {
     limits: Limits,
     log: Log,
     admin: Admin,
+    watch: Watch,
     state: State,
 }
 
@@ -238,6 +239,17 @@ pub struct Admin {
     pub tcp: Option<SocketAddr>,
 }
 
+/// What those who watch are told beside what passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Says which job a client works for.
+    pub jobs_file: Option<PathBuf>,
+    /// Says so too, on its standard output.
+    pub jobs_command: Option<String>,
+    /// How often it is run.
+    pub jobs_every: Span,
+}
+
 /// What outlives the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
@@ -327,6 +339,11 @@ impl Config {
     /// Where the daemon is controlled.
     pub fn admin(&self) -> &Admin {
         &self.admin
+    }
+
+    /// What those who watch are told beside what passes.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// What outlives the daemon.

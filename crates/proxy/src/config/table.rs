@@ -10,7 +10,8 @@ use super::value::{
     self, Typed, choice, count, export_path, file, flag, one_or_many, placed, server, show_size, size, socket, time,
 };
 use super::{
-    Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash, State,
+    Access, Admin, Anonymous, Cache, Config, Export, Level, Limits, Listen, Log, LogFormat, Pool, Server, Squash,
+    State, Watch,
 };
 use midas_core::id::SERVERS_MAX;
 use midas_core::time::Span;
@@ -38,6 +39,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
     let cluster = clustered(root, &listeners, reading);
     let log = log(&single(root, Table::Log, reading), reading);
     let admin = admin(&single(root, Table::Admin, reading), &listeners, reading);
+    let watch = watch(&single(root, Table::Watch, reading), reading);
     let state = state(&single(root, Table::State, reading), reading);
     Some(Config {
         threads: threads?,
@@ -49,6 +51,7 @@ pub(super) fn document(text: &str, reading: &mut Reading<'_>) -> Option<Config> 
         limits: limits?,
         log: log?,
         admin: admin?,
+        watch: watch?,
         state: state?,
     })
 }
@@ -384,6 +387,13 @@ fn admin(section: &Section<'_>, listeners: &[Listener], reading: &mut Reading<'_
         no_collision(listeners, "tcp", tcp, reading);
     }
     Some(Admin { socket: socket?, tcp: tcp?.map(|tcp| tcp.value) })
+}
+
+fn watch(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Watch> {
+    let jobs_file = section.given("jobs_file", reading, file);
+    let jobs_command = section.given("jobs_command", reading, value::command);
+    let jobs_every = section.read("jobs_every", reading, time(Span::from_secs(1), DAY));
+    Some(Watch { jobs_file: jobs_file?, jobs_command: jobs_command?, jobs_every: jobs_every? })
 }
 
 fn state(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<State> {

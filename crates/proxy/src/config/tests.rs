@@ -112,6 +112,10 @@ level = "debug"
 [admin]
 socket = "/run/m.sock"
 tcp = "127.0.0.1:9049"
+[watch]
+jobs_file = "/run/jobs"
+jobs_command = "jobs --all"
+jobs_every = "5s"
 [state]
 file = "/var/lib/m.json"
 "#;
@@ -197,6 +201,7 @@ fn the_example_means_what_it_says() {
         },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
+        watch: Watch { jobs_file: None, jobs_command: None, jobs_every: Span::from_secs(30) },
         state: State { file: "/var/lib/midas/state.json".into() },
     };
     assert_eq!(parsed(EXAMPLE), want);
@@ -279,6 +284,9 @@ fn every_key_may_be_given_otherwise() {
         "debug",
         "/run/m.sock",
         "127.0.0.1:9049",
+        "/run/jobs",
+        "jobs --all",
+        "5s",
         "/var/lib/m.json",
     ];
     assert_eq!(values, want);
@@ -435,6 +443,14 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     ("[limits]", "record = \"64MiB\"\nmemory = \"255MiB\"", "10: memory must hold 4 records of 64MiB: at least 256MiB"),
     ("[log]", "level = \"wran\"", "9: level: unknown value 'wran'; did you mean 'warn'?"),
     ("[log]", "format = \"xml\"", "10: format: unknown value 'xml'; possible: text, json"),
+    ("[watch]", "jobs_file = \"jobs\"", "13: jobs_file takes an absolute path in quotes, got \"jobs\""),
+    ("[watch]", "jobs_command = \" \"", "16: jobs_command takes a command of the shell in quotes, got \" \""),
+    ("[watch]", "jobs_every = \"10ms\"", "14: jobs_every takes a time in 1s..24h, got \"10ms\""),
+    (
+        "[watch]",
+        "jobs = \"/run/jobs\"",
+        "1: unknown key 'jobs' in [watch]; possible: jobs_file, jobs_command, jobs_every",
+    ),
     ("[state]", "file = 7", "8: file takes an absolute path in quotes, got 7"),
 ];
 
@@ -463,7 +479,7 @@ fn a_wrong_table_is_told() {
         (one("[[exprot]]\n"), "8:3: unknown table [[exprot]]; did you mean [[export]]?"),
         (
             one("[leases]\n"),
-            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [cluster], [limits], [log], [admin], [state]",
+            "8:2: unknown table [leases]; possible: [listen], [[pool]], [[export]], [cache], [cluster], [limits], [log], [admin], [watch], [state]",
         ),
         (one("[[log]]\n"), "8:3: 'log' is a table; write [log]"),
         (SHORT.replacen("[[pool]]", "[pool]", 1), "1:2: 'pool' is a table; write [[pool]]"),

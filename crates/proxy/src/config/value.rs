@@ -164,6 +164,16 @@ pub(super) fn export_path(value: &Value<'_>, reading: &mut Reading<'_>) -> Optio
     }
 }
 
+/// What a shell is told.
+pub(super) fn command(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<String> {
+    let fits = |text: &&str| !text.trim().is_empty() && !text.contains('\0');
+    let command = value.typed.as_str().filter(fits).map(str::to_owned);
+    if command.is_none() {
+        value.takes(reading, "a command of the shell in quotes");
+    }
+    command
+}
+
 /// A file of this machine.
 pub(super) fn file(value: &Value<'_>, reading: &mut Reading<'_>) -> Option<PathBuf> {
     absolute(value, reading).map(PathBuf::from)

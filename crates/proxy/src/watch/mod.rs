@@ -2,34 +2,48 @@
 //!
 //! Event loops say what they saw (`Seen`); everything else happens beside them, and nothing that is kept grows without a bound.
 
+pub(crate) mod decision;
 mod frames;
 mod journal;
+pub(crate) mod labels;
 mod members;
+mod names;
 mod past;
 mod spots;
 mod tracer;
 
 pub(crate) use frames::{Frames, WATCHERS, Watcher};
 pub(crate) use journal::{Journal, Said};
+pub(crate) use labels::Labels;
 pub(crate) use members::Members;
+pub(crate) use names::{Names, printable};
 pub(crate) use past::Past;
-pub(crate) use spots::Spots;
+pub(crate) use spots::{Heat, Spots};
 pub(crate) use tracer::{LISTENERS, Passed, Tracer, Wants};
 
+use crate::counters::status;
+use crate::dispatch::Origin;
+use crate::event::Shared;
+use crate::translate::{handles, names as names_of};
+use decision::Decisions;
 use midas_core::decision::Route;
 use midas_core::key::Key;
-use midas_core::time::Span;
-use midas_nfs::nfs3::{Nfsstat3, Procedure};
-use std::net::IpAddr;
+use midas_core::time::{Span, Time};
+use midas_nfs::nfs3::{self, Nfsstat3, Procedure};
+use midas_nfs::rpc::{self, Credential};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// All that is watched.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) spots: Spots,
+    pub(crate) names: Names,
+    pub(crate) labels: Labels,
     pub(crate) tracer: Tracer,
     pub(crate) journal: Journal,
     pub(crate) past: Past,
     pub(crate) frames: Frames,
+    decisions: Decisions,
 }
 
 impl Watch {
@@ -37,12 +51,43 @@ impl Watch {
     pub(crate) fn new(loops: usize) -> Self {
         Self {
             spots: Spots::new(loops),
+            names: Names::default(),
+            labels: Labels::default(),
             tracer: Tracer::default(),
             journal: Journal::default(),
             past: Past::default(),
             frames: Frames::default(),
+            decisions: Decisions::default(),
         }
     }
+
+    /// A cache answers a call of this loop: whether that is to be told. A few instructions; most are not.
+    #[inline]
+    pub(crate) fn wants_hit(&self, number: usize) -> bool {
+        !cfg!(feature = "uncounted") && (self.spots.due(number) || self.tracer.listening())
+    }
+
+    /// This loop saw a call answered, with these results of NFS.
+    #[inline]
+    pub(crate) fn saw(&self, number: usize, seen: &Seen<'_>, results: Option<&[u8]>) {
+        if cfg!(feature = "uncounted") {
+            return;
+        }
+        self.spots.saw(number, &self.names, seen);
+        if self.tracer.listening() {
+            self.tracer.saw(seen, results);
+        }
+    }
+
+    /// What people are shown of an object: its path, or its digest.
+    pub(crate) fn shown(&self, object: Key) -> String {
+        self.names.path_of(object).unwrap_or_else(|| format!("#{}", digest(object)))
+    }
+}
+
+/// An object without its handle: who has that can call on it.
+pub(crate) fn digest(object: Key) -> String {
+    format!("{:016x}", object.0)
 }
 
 /// An NFS call that was answered, as an event loop saw it.
@@ -66,6 +111,114 @@ pub(crate) struct Seen<'a> {
     pub(crate) status: Option<Nfsstat3>,
     /// From its arrival to its answer.
     pub(crate) took: Span,
+    /// How long a server had it; zero if none was asked for it alone.
+    pub(crate) served: Span,
+    /// When it was answered.
+    pub(crate) at: Time,
+}
+
+impl Seen<'_> {
+    /// Whether it is surely a directory that it is about.
+    fn on_directory(&self) -> bool {
+        let lists = matches!(self.procedure, Procedure::Readdir | Procedure::Readdirplus);
+        lists || matches!(self.procedure, Procedure::Fsstat | Procedure::Fsinfo) || self.name.is_some()
+    }
+}
+
+/// Whose call it is, and when it came. Small: it travels with every call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whom {
+    client: Ipv6Addr,
+    /// `NOBODY` if it does not say.
+    uid: u32,
+    since: Time,
+}
+
+impl Whom {
+    /// Another proxy, which watches its own clients.
+    pub(crate) const PEER: Self = Self { client: Ipv6Addr::UNSPECIFIED, uid: NOBODY, since: Time::ZERO };
+
+    /// A client.
+    pub(crate) fn of(now: Time, origin: &Origin, credential: &Credential<'_>) -> Self {
+        let client = match origin.client.ip() {
+            IpAddr::V4(client) => client.to_ipv6_mapped(),
+            IpAddr::V6(client) => client,
+        };
+        let uid = match credential {
+            Credential::Sys(sys) => sys.uid,
+            Credential::None => NOBODY,
+        };
+        Self { client, uid, since: now }
+    }
+}
+
+/// What a call's record says, for those who watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) procedure: Procedure,
+    pub(crate) realm: usize,
+    pub(crate) place: Key,
+    handle: &'a [u8],
+    pub(crate) name: Option<&'a [u8]>,
+    to: Option<(Key, &'a [u8])>,
+    linked: Option<Key>,
+}
+
+impl<'a> Asked<'a> {
+    /// From the arguments of a call on this place.
+    pub(crate) fn of(procedure: Procedure, (realm, place): (usize, Key), args: &'a [u8]) -> Self {
+        let call = nfs3::Call::decode(procedure, args).ok();
+        let handle = call.as_ref().and_then(handles).map_or(&[][..], |(handle, _)| handle.bytes());
+        let (name, to) = call.as_ref().map_or((None, None), names_of);
+        let linked = match call {
+            Some(nfs3::Call::Link { file, .. }) => Some(Key::of(file.bytes())),
+            _ => None,
+        };
+        Self { procedure, realm, place, handle, name, to, linked }
+    }
+
+    /// From its record.
+    pub(crate) fn in_record(procedure: Procedure, at: (usize, Key), record: &'a [u8]) -> Self {
+        Self::of(procedure, at, rpc::Call::decode(record).map_or(&[][..], |call| call.args))
+    }
+
+    /// It was answered so, now.
+    pub(crate) fn answered(&self, now: Time, whom: Whom, outcome: Outcome, status: Option<Nfsstat3>) -> Seen<'a> {
+        let Self { procedure, realm, place, handle, name, to, linked } = *self;
+        Seen {
+            client: IpAddr::V6(whom.client).to_canonical(),
+            uid: Some(whom.uid).filter(|uid| *uid != NOBODY),
+            procedure,
+            realm,
+            place,
+            handle,
+            name,
+            to,
+            linked,
+            outcome,
+            status,
+            took: now.since(whom.since),
+            served: Span::ZERO,
+            at: now,
+        }
+    }
+
+    /// This loop saw it answered so, with these results; a server had it for so long.
+    pub(crate) fn tell(
+        &self,
+        (now, number): (Time, usize),
+        shared: &Shared,
+        whom: Whom,
+        (outcome, served): (Outcome, Span),
+        results: Option<&[u8]>,
+    ) {
+        if cfg!(feature = "uncounted") || whom.client.is_unspecified() {
+            return;
+        }
+        let seen = Seen { served, ..self.answered(now, whom, outcome, results.and_then(status)) };
+        shared.watch.saw(number, &seen, results);
+        decision::moved(shared, &seen);
+    }
 }
 
 /// Who answered a call.
@@ -106,3 +259,6 @@ impl Outcome {
         }
     }
 }
+
+/// The user that no system has.
+const NOBODY: u32 = u32::MAX;

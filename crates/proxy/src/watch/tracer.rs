@@ -216,6 +216,8 @@ mod tests {
             outcome,
             status: Some(Nfsstat3::OK),
             took: Span::from_micros(5),
+            served: Span::ZERO,
+            at: midas_core::time::Time::ZERO,
         }
     }
 

@@ -1,0 +1,314 @@
+//! Where objects lie, as the replies that passed have shown: for people who read, and for counting calls on files by directory.
+//!
+//! A guess, never a ground for decisions: a name is what it was when it was last looked up, and what was not looked up for long is
+//! forgotten. `cached::places` knows of subtrees alone, and nothing where there are none.
+
+use crate::pool::lock;
+use midas_core::key::Key;
+use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Procedure, Reply};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// What is known of names: at most [`NAMES_MAX`], each of 255 bytes at most.
+#[derive(Debug)]
+pub(crate) struct Names {
+    parts: [Mutex<Part>; PARTS],
+    /// The exports' roots, by their paths.
+    roots: RwLock<HashMap<Key, String>>,
+}
+
+/// Sets of [`WAYS`] places; what finds its set full takes the place that was not used for longest, a file's before a directory's.
+#[derive(Debug, Default)]
+struct Part {
+    /// Empty until something is learned.
+    known: Vec<Option<Known>>,
+    clock: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    object: Key,
+    parent: Key,
+    /// Of what was mounted below an export's root, the whole path.
+    name: Box<[u8]>,
+    directory: Option<bool>,
+    used: u32,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { parts: std::array::from_fn(|_| Mutex::default()), roots: RwLock::default() }
+    }
+}
+
+impl Names {
+    /// Learns from what a call on a name, or a page of this directory, was answered.
+    pub(crate) fn learn_from(&self, dir: Key, name: Option<&[u8]>, procedure: Procedure, results: &[u8]) {
+        let teaches = match procedure {
+            Procedure::Lookup | Procedure::Create | Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod => {
+                name.is_some()
+            }
+            Procedure::Readdirplus => true,
+            _ => false,
+        };
+        if !teaches {
+            return;
+        }
+        match Reply::decode(procedure, results) {
+            Ok(Reply::Lookup(Ok(found))) => self.named(dir, name, Some(found.object), found.attributes.as_ref()),
+            Ok(
+                Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
+            ) => self.named(dir, name, made.object, made.attributes.as_ref()),
+            Ok(Reply::Readdirplus(Ok(page))) => {
+                let is_directory = |seen: &Fattr3| seen.ftype == Ftype3::Dir;
+                let entries = page.entries().flatten().take(LOOKED_AT);
+                let below = entries.filter(|plus| plus.attributes.as_ref().is_some_and(is_directory));
+                for plus in below.take(LEARNED) {
+                    self.named(dir, Some(plus.entry.name), plus.handle, plus.attributes.as_ref());
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn named(&self, dir: Key, name: Option<&[u8]>, object: Option<FileHandle<'_>>, seen: Option<&Fattr3>) {
+        if let (Some(name), Some(object)) = (name, object) {
+            self.learn(Key::of(object.bytes()), (dir, name), seen.map(|seen| seen.ftype == Ftype3::Dir));
+        }
+    }
+
+    /// This name of this directory leads to the object.
+    pub(crate) fn learn(&self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
+        // These lead to the directory itself and out of it.
+        if !matches!(name, b"" | b"." | b"..") && object != parent && name.len() <= NAME_MOST {
+            self.keep(object, (parent, name), directory);
+        }
+    }
+
+    /// An export's root.
+    pub(crate) fn learn_root(&self, root: Key, path: &str) {
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        if roots.len() < ROOTS_MAX {
+            roots.entry(root).or_insert_with(|| path.to_owned());
+        }
+    }
+
+    /// A directory that was mounted by its path.
+    pub(crate) fn learn_path(&self, object: Key, path: &[u8]) {
+        if path.len() <= PATH_MOST {
+            self.keep(object, (MOUNTED, path), Some(true));
+        }
+    }
+
+    fn keep(&self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
+        let mut part = lock(self.part(object));
+        let used = part.tick();
+        let set = part.set(object);
+        if let Some(known) = set.iter_mut().flatten().find(|known| known.object == object) {
+            if known.parent != parent || *known.name != *name {
+                (known.parent, known.name) = (parent, name.into());
+            }
+            (known.directory, known.used) = (directory.or(known.directory), used);
+            return;
+        }
+        let worth = |place: &Option<Known>| place.as_ref().map(|known| (known.directory == Some(true), known.used));
+        if let Some(place) = set.iter_mut().min_by_key(|place| worth(place)) {
+            *place = Some(Known { object, parent, name: name.into(), directory, used });
+        }
+    }
+
+    /// The directory that something lies in which is not known to be one itself.
+    pub(crate) fn directory_of(&self, object: Key) -> Option<Key> {
+        self.find(object, |known| (known.directory != Some(true)).then_some(known.parent)).flatten()
+    }
+
+    /// The path of an object, where the whole way to it is known. Without control characters.
+    pub(crate) fn path_of(&self, object: Key) -> Option<String> {
+        let (mut at, mut names, mut length) = (object, Vec::new(), 0);
+        let root = loop {
+            if let Some(root) = self.roots.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
+                break root.clone();
+            }
+            let (parent, name) = self.find(at, |known| (known.parent, printable(&known.name)))?;
+            length += name.len();
+            if names.len() >= DEPTH_MOST || length > PATH_MOST {
+                return None;
+            }
+            if parent == MOUNTED {
+                break name;
+            }
+            names.push(name);
+            at = parent;
+        };
+        let below = names.iter().rev().map(|name| format!("/{name}")).collect::<String>();
+        let path = format!("{}{below}", root.trim_end_matches('/'));
+        Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+
+    fn find<T>(&self, object: Key, of: impl FnOnce(&Known) -> T) -> Option<T> {
+        let mut part = lock(self.part(object));
+        if part.known.is_empty() {
+            return None;
+        }
+        let used = part.tick();
+        let known = part.set(object).iter_mut().flatten().find(|known| known.object == object)?;
+        known.used = used;
+        Some(of(known))
+    }
+
+    fn part(&self, object: Key) -> &Mutex<Part> {
+        &self.parts[(object.0 % PARTS as u64) as usize]
+    }
+}
+
+impl Part {
+    fn set(&mut self, object: Key) -> &mut [Option<Known>] {
+        if self.known.is_empty() {
+            self.known.resize_with(PART, || None);
+        }
+        let set = (object.0 / PARTS as u64) as usize % (PART / WAYS);
+        &mut self.known[set * WAYS..][..WAYS]
+    }
+
+    fn tick(&mut self) -> u32 {
+        self.clock = self.clock.wrapping_add(1);
+        self.clock
+    }
+}
+
+/// A name as people may see it: whatever could move a cursor or pretend to be another line is spelled out.
+pub(crate) fn printable(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for letter in String::from_utf8_lossy(name).chars() {
+        match letter.is_control()
+            || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            true => text.extend(letter.escape_default()),
+            false => text.push(letter),
+        }
+    }
+    text
+}
+
+/// Names that are known, in all.
+const NAMES_MAX: usize = 65_536;
+const PARTS: usize = 16;
+const PART: usize = NAMES_MAX / PARTS;
+const WAYS: usize = 8;
+/// The parent of what was mounted by its whole path; no handle's key but by chance.
+const MOUNTED: Key = Key(0);
+const ROOTS_MAX: usize = 4096;
+/// Bytes of a name.
+const NAME_MOST: usize = 255;
+/// How far up a path is followed, and how long it may become: a circle in what was learned ends there.
+const DEPTH_MOST: usize = 64;
+const PATH_MOST: usize = 4096;
+/// Of a page so many entries are looked at, and so many directories learned: a listing teaches enough by its first names.
+const LOOKED_AT: usize = 256;
+const LEARNED: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use midas_core::rng::mix;
+
+    fn key(name: &str) -> Key {
+        Key::of(name.as_bytes())
+    }
+
+    fn walked() -> Names {
+        let names = Names::default();
+        names.learn_root(key("root"), "/scratch");
+        for (object, parent, name) in
+            [("a", "root", "alpha"), ("b", "a", "be\nta"), ("f", "b", "file"), ("g", "x", "g")]
+        {
+            names.learn(key(object), (key(parent), name.as_bytes()), Some(object != "f"));
+        }
+        names.learn_path(key("m"), b"/scratch/deep/mounted");
+        names.learn(key("n"), (key("m"), b"n"), None);
+        names
+    }
+
+    #[test]
+    fn paths_are_put_together_from_the_root_down_where_all_of_the_way_is_known() {
+        let names = walked();
+        let cases = [
+            ("root", Some("/scratch")),
+            ("a", Some("/scratch/alpha")),
+            ("f", Some("/scratch/alpha/be\\nta/file")),
+            ("n", Some("/scratch/deep/mounted/n")),
+            ("g", None),
+            ("never seen", None),
+        ];
+        for (object, path) in cases {
+            assert_eq!(names.path_of(key(object)).as_deref(), path, "{object}");
+        }
+        names.learn(key("b"), (key("root"), b"moved"), None);
+        assert_eq!(names.path_of(key("f")).as_deref(), Some("/scratch/moved/file"), "where it was last seen");
+        let top = Names::default();
+        top.learn_root(key("root"), "/");
+        top.learn(key("a"), (key("root"), b"a"), None);
+        assert_eq!((top.path_of(key("root")), top.path_of(key("a"))), (Some("/".to_owned()), Some("/a".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_directory_lies_in_one() {
+        let names = walked();
+        let cases = [("f", Some("b")), ("n", Some("m")), ("b", None), ("root", None), ("never seen", None)];
+        for (object, parent) in cases {
+            assert_eq!(names.directory_of(key(object)), parent.map(key), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_circle_and_a_way_without_end_have_no_path() {
+        let names = walked();
+        names.learn(key("a"), (key("b"), b"circle"), None);
+        assert_eq!(names.path_of(key("f")), None);
+        let mut above = key("root");
+        for depth in 1..200_u64 {
+            names.learn(Key(mix(depth)), (above, b"deeper"), Some(true));
+            above = Key(mix(depth));
+        }
+        assert_eq!(names.path_of(Key(mix(199))), None);
+        assert!(names.path_of(Key(mix(60))).is_some());
+    }
+
+    #[test]
+    fn names_that_lead_nowhere_new_teach_nothing() {
+        let names = walked();
+        for name in [&b"."[..], b"..", b"", &[b'x'; 256]] {
+            names.learn(key("new"), (key("a"), name), Some(true));
+        }
+        assert_eq!(names.path_of(key("new")), None);
+    }
+
+    #[test]
+    fn files_that_pass_do_not_displace_directories_and_the_number_is_bounded() {
+        let names = walked();
+        for number in 0..10 * NAMES_MAX as u64 {
+            names.learn(Key(mix(number)), (key("a"), b"file"), Some(false));
+        }
+        assert_eq!(names.path_of(key("b")).as_deref(), Some("/scratch/alpha/be\\nta"));
+        let known = |part: &Mutex<Part>| lock(part).known.iter().flatten().count();
+        assert_eq!(names.parts.iter().map(known).sum::<usize>(), NAMES_MAX);
+        for number in 0..10 * NAMES_MAX as u64 {
+            names.learn(Key(mix(number + (1 << 40))), (key("a"), b"dir"), Some(true));
+        }
+        assert_eq!(names.parts.iter().map(known).sum::<usize>(), NAMES_MAX);
+        assert_eq!(names.path_of(key("b")), None, "the oldest of directories goes when there is nothing else");
+    }
+
+    #[test]
+    fn nothing_that_is_printed_moves_a_cursor() {
+        let cases: [(&[u8], &str); 4] = [
+            (b"plain name", "plain name"),
+            (b"a\x1b[2Jb\r\n\t", "a\\u{1b}[2Jb\\r\\n\\t"),
+            ("\u{202e}gpj.exe".as_bytes(), "\\u{202e}gpj.exe"),
+            (b"\xff\xfe", "\u{fffd}\u{fffd}"),
+        ];
+        for (name, want) in cases {
+            assert_eq!(printable(name), want);
+        }
+    }
+}
