@@ -32,10 +32,8 @@ fn gather(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 fn row(built: &Path, file: &Path) -> String {
     let root = built.canonicalize().unwrap_or_else(|_| built.to_owned());
     let path = file.strip_prefix(root).unwrap_or(file).to_string_lossy().replace('\\', "/");
-    format!(
-        "    File {{ path: {path:?}, content_type: {:?}, bytes: include_bytes!({file:?}) }},\n",
-        content_type(&path)
-    )
+    let (kind, file) = (content_type(&path), file.to_string_lossy());
+    format!("    File {{ path: {path:?}, content_type: {kind:?}, bytes: include_bytes!({file:?}) }},\n")
 }
 
 fn content_type(path: &str) -> &'static str {

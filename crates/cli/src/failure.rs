@@ -43,20 +43,22 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        let (text, code) = match self {
-            Self::Usage(text) | Self::Unanswered(text) => (text, 2),
-            Self::Broken(text) => (text, 1),
-            Self::Interrupted => ("interrupted".to_owned(), 130),
+        let code = match &self {
+            Self::Usage(_) | Self::Unanswered(_) => 2,
+            Self::Broken(_) => 1,
+            Self::Interrupted => 130,
         };
-        eprintln!("midas: {text}");
+        eprintln!("midas: {self}");
         ExitCode::from(code)
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text) | Self::Broken(text) | Self::Unanswered(text)) = self;
-        f.write_str(text)
+        match self {
+            Self::Usage(text) | Self::Broken(text) | Self::Unanswered(text) => f.write_str(text),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
     }
 }
 

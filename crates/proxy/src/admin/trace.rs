@@ -4,7 +4,7 @@ use super::routes::Refusal;
 use crate::api::watch::{Filter, Traced};
 use crate::config::nearest::suggestion;
 use crate::event::Shared;
-use crate::watch::{LISTENERS, Outcome, Passed, Wants};
+use crate::watch::{LISTENERS, Outcome, Passed, Wants, digest};
 use axum::http::StatusCode;
 use hyper::body::{Body, Bytes, Frame};
 use midas_core::decision::{Route, Why};
@@ -118,7 +118,7 @@ fn traced(shared: &Shared, passed: &Passed) -> Traced {
         Outcome::Hit | Outcome::Absent | Outcome::Joined | Outcome::Here => (None, None),
     };
     let name = passed.name.as_deref().map(readable);
-    let directory = path_of(shared, passed.realm, passed.place);
+    let directory = shared.watch.names.path_of(passed.place);
     let path = match (&directory, &name) {
         (Some(directory), Some(name)) => Some(format!("{}/{name}", directory.trim_end_matches('/'))),
         (directory, _) => directory.clone(),
@@ -144,18 +144,6 @@ fn traced(shared: &Shared, passed: &Passed) -> Traced {
 
 fn named(shared: &Shared, realm: usize, server: ServerId) -> Option<String> {
     Some(shared.exports.get(realm)?.pool.server(server).name.clone())
-}
-
-/// Where an object lies, as far as that is known.
-fn path_of(shared: &Shared, realm: usize, place: Key) -> Option<String> {
-    let export = shared.exports.get(realm)?;
-    let agreed = export.agreed();
-    let root = agreed.as_ref().as_ref().map(|agreed| Key::of(&agreed.root));
-    (root == Some(place)).then(|| export.rules().path.clone())
-}
-
-fn digest(key: Key) -> String {
-    format!("{:016x}", key.0)
 }
 
 /// A name as it is, if it is text.
