@@ -136,8 +136,11 @@ pub(crate) fn handles<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, Option<Fil
     })
 }
 
+/// A name in a directory.
+pub(crate) type Placed<'a> = (Key, &'a [u8]);
+
 /// The name that a call is about, in the directory that it is placed by; of RENAME the other directory, and the name there.
-pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<(Key, &'a [u8])>) {
+pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<Placed<'a>>) {
     match call {
         Call::Lookup { what: named }
         | Call::Create { place: named, .. }

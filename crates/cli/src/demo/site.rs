@@ -41,7 +41,7 @@ impl Site {
             ..Config::default()
         };
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
-        let company = Company::new(PROXIES, 1, true).map_err(broken)?;
+        let company = Company::new((PROXIES, 1), true, SILENCE).map_err(broken)?;
         let common = common(&nfsd.addresses());
         let config = |member: u32| {
             let admin = company.own(member).join("socket");
@@ -200,6 +200,8 @@ pub(super) const TARGETS: (f64, u64, u64) = (0.25, 15_000_000, 200_000);
 const EXPORT: &str = "/";
 /// A page of a listing.
 const PAGE: u32 = 32 << 10;
+/// How long a member of the cluster may be silent. Nobody wants to wait for the first view, which takes a third of it.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How long the servers may take to be admitted.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);

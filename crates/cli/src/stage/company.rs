@@ -4,6 +4,7 @@ use super::place::Place;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A cluster that is about to be; its directory goes with it.
 pub(crate) struct Company {
@@ -12,10 +13,12 @@ pub(crate) struct Company {
     /// The first so many serve, the others only vote.
     proxies: u32,
     shares: bool,
+    suspect_after: Duration,
 }
 
 impl Company {
-    pub(crate) fn new(proxies: u32, witnesses: u32, shares: bool) -> io::Result<Self> {
+    /// `suspect_after` is how long a member may be silent; the first view takes up to a third of it.
+    pub(crate) fn new((proxies, witnesses): (u32, u32), shares: bool, suspect_after: Duration) -> io::Result<Self> {
         let place = Place::new()?;
         let address = own_address(std::process::id(), place.number());
         let members = proxies + witnesses;
@@ -23,7 +26,7 @@ impl Company {
         let listeners: Vec<TcpListener> =
             (0..members).map(|_| TcpListener::bind((address, 0))).collect::<io::Result<_>>()?;
         let ports = listeners.iter().map(|listener| Ok((address, listener.local_addr()?.port())));
-        let company = Self { members: ports.collect::<io::Result<_>>()?, place, proxies, shares };
+        let company = Self { members: ports.collect::<io::Result<_>>()?, place, proxies, shares, suspect_after };
         for member in 0..members {
             std::fs::create_dir_all(company.own(member))?;
         }
@@ -46,10 +49,11 @@ impl Company {
         let members: Vec<String> = self.members.iter().enumerate().map(named).collect();
         format!(
             "[state]\nfile = \"{0}/{me}/state\"\n[cluster]\nname = \"stage\"\nme = \"p{me}\"\nlisten = \"{address}:{port}\"\n\
-             members = [{1}]\nkey_file = \"{0}/key\"\nsuspect_after = \"30s\"\nshares = {2}\n",
+             members = [{1}]\nkey_file = \"{0}/key\"\nsuspect_after = \"{3}s\"\nshares = {2}\n",
             self.place.path().display(),
             members.join(", "),
             self.shares,
+            self.suspect_after.as_secs(),
         )
     }
 

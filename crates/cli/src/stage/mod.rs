@@ -65,8 +65,8 @@ impl Stage {
         };
         let nfsd = Nfsd::start(&config, &namespace).map_err(broken)?;
         let text = proxy_config(plan, &nfsd.addresses());
-        let company =
-            (plan.proxies > 1).then(|| Company::new(plan.proxies, 0, plan.shares)).transpose().map_err(broken)?;
+        let together = || Company::new((plan.proxies, 0), plan.shares, SILENCE);
+        let company = (plan.proxies > 1).then(together).transpose().map_err(broken)?;
         let start = |member: u32| {
             let more = company.as_ref().map_or_else(String::new, |company| company.table(member));
             let config = ProxyConfig::parse(&(text.clone() + &more)).map_err(broken)?;
@@ -153,4 +153,6 @@ fn broken(error: impl ToString) -> Failure {
 
 /// How long the servers may take to be admitted.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A member that is only late is not left out: what is compared is not how views change.
+const SILENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);

@@ -11,11 +11,11 @@ use std::fmt;
 pub(super) struct Page<'e>(pub(super) DescriptorEncoder<'e>);
 
 impl Page<'_> {
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue + Copy) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue) -> fmt::Result {
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue + Copy) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, NONE)
     }
 

@@ -9,7 +9,6 @@ use axum::http::StatusCode;
 use hyper::body::{Body, Bytes, Frame};
 use midas_core::decision::{Route, Why};
 use midas_core::id::ServerId;
-use midas_core::key::Key;
 use midas_nfs::nfs3::Procedure;
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -140,8 +140,10 @@ impl Names {
             names.push(name);
             at = parent;
         };
-        let below = names.iter().rev().map(|name| format!("/{name}")).collect::<String>();
-        let path = format!("{}{below}", root.trim_end_matches('/'));
+        let mut path = root.trim_end_matches('/').to_owned();
+        for name in names.iter().rev() {
+            path.extend(["/", name]);
+        }
         Some(if path.is_empty() { "/".to_owned() } else { path })
     }
 
