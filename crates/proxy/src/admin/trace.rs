@@ -183,6 +183,7 @@ const BATCH: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use midas_core::key::Key;
 
     #[test]
     fn a_path_holds_what_lies_at_it_or_below() {

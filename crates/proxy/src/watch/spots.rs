@@ -291,6 +291,7 @@ mod tests {
             handle,
             name: None,
             to: None,
+            linked: None,
             outcome,
             status: Some(Nfsstat3::OK),
             took: Span::from_millis(3),
