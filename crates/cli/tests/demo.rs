@@ -105,8 +105,8 @@ fn the_storms_worst_queue_and_its_tail_at_the_servers_fall_by_half_and_every_pol
     };
     let calls = report["calls"].as_u64().unwrap();
     // Without a cache every call reaches a server, and few others do.
-    for arm in 0..4 {
-        assert!((calls..calls + calls / 50).contains(&executed(arm)), "{}: {report:#}", names[arm]);
+    for (arm, name) in names.iter().enumerate().take(4) {
+        assert!((calls..calls + calls / 50).contains(&executed(arm)), "{name}: {report:#}");
     }
     assert!(executed(4) < calls / 2, "the cache spares the servers more than half of the calls: {report:#}");
 }

@@ -485,7 +485,9 @@ mod tests {
             to,
             cause: midas_core::control::Cause::PressureHigh(1.0),
         };
-        [turn(1.0, 2.0), turn(2.0, 1.0), turn(1.0, 2.0)].iter().for_each(|actuation| turns.turned(actuation));
+        for actuation in [turn(1.0, 2.0), turn(2.0, 1.0), turn(1.0, 2.0)] {
+            turns.turned(&actuation);
+        }
         let seen: Vec<_> = turns.each().filter(|(.., count)| *count > 0).collect();
         assert_eq!(seen, [("gap", "up", 2), ("gap", "down", 1)]);
     }

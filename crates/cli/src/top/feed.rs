@@ -129,7 +129,8 @@ async fn open(source: &Source) -> Result<Response<Incoming>, Failure> {
             Err(Failure::Broken(format!("{source}: the daemon tells nothing live: is it older than this command?")))
         }
         status => {
-            let answer = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let answer =
+                response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             Err(refused(status, &answer))
         }
     }

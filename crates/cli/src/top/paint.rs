@@ -41,7 +41,7 @@ impl Paint {
         self.of(Color::DarkGray)
     }
 
-    pub(crate) fn chosen(self) -> Style {
+    pub(crate) fn chosen() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 

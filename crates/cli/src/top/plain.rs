@@ -10,7 +10,7 @@ pub(crate) fn text(cells: &Buffer, paint: Paint) -> String {
     let area = cells.area();
     let lines: Vec<String> = (area.y..area.bottom()).map(|y| line(cells, y, paint)).collect();
     let shown = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
-    lines[..shown].iter().map(|line| format!("{line}\n")).collect()
+    lines[..shown].iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
 fn line(cells: &Buffer, y: u16, paint: Paint) -> String {
@@ -52,7 +52,8 @@ fn codes(colour: Color, modifier: Modifier) -> String {
     };
     let modifiers = [(Modifier::BOLD, 1), (Modifier::REVERSED, 7)];
     let modifiers = modifiers.into_iter().filter(|(one, _)| modifier.contains(*one)).map(|(_, code)| code);
-    modifiers.chain(colour).map(|code| format!("\x1b[{code}m")).collect()
+    let all: Vec<String> = modifiers.chain(colour).map(|code: u8| code.to_string()).collect();
+    if all.is_empty() { String::new() } else { format!("\x1b[{}m", all.join(";")) }
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
         let mut cells = Buffer::empty(Rect::new(0, 0, 12, 3));
         let line = Line::from(vec![Span::raw("日 "), Span::styled("down", paint.bad()), Span::raw(" x")]);
         cells.set_line(0, 0, &line, 12);
-        assert_eq!(text(&cells, paint), "日 \x1b[0m\x1b[1m\x1b[31mdown\x1b[0m x\n");
+        assert_eq!(text(&cells, paint), "日 \x1b[0m\x1b[1;31mdown\x1b[0m x\n");
         assert_eq!(text(&cells, Paint::new(false)), "日 down x\n");
     }
 }

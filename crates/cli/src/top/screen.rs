@@ -1,6 +1,7 @@
 //! The whole picture: head, views, keys. It draws into cells, and knows no terminal.
 
 use super::app::{App, Sort, View};
+use super::paint::Paint;
 use super::spots::{Look, Which};
 use super::text::{clean, rate, share, width, wrap};
 use super::{cluster, events, exports, servers, spots};
@@ -30,7 +31,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, cells: &mut Buffer) {
     lines.push(foot(app, hidden - app.scroll, wide));
     put(cells, area, lines);
     if app.help {
-        help(app, area, cells);
+        help(area, cells);
     }
 }
 
@@ -135,7 +136,7 @@ fn alarms(app: &App) -> Vec<(String, Style)> {
 
 fn tabs(app: &App) -> Line<'static> {
     let tab = |(at, view): (usize, &View)| {
-        let style = if *view == app.view { app.paint.chosen() } else { app.paint.dim() };
+        let style = if *view == app.view { Paint::chosen() } else { app.paint.dim() };
         // Brackets show the choice where nothing is reversed either.
         let text = match *view == app.view {
             true => format!("[{} {}]", at + 1, view.name()),
@@ -185,7 +186,7 @@ fn overview(app: &App, frame: &Frame, wide: usize, room: usize) -> Vec<Line<'sta
             (part(Which::Clients, middle - GAP), middle),
             (part(Which::Users, wide - left - middle), 0),
         ];
-        lines.extend(beside(columns));
+        lines.extend(beside(&columns));
     } else {
         let rows = rest.saturating_sub(3);
         let directories = rows.div_ceil(2).clamp(3, 10);
@@ -218,11 +219,11 @@ fn hot(app: &App, frame: &Frame, wide: usize) -> Vec<Line<'static>> {
 }
 
 /// Blocks of lines side by side, each beginning so many cells behind the one before.
-fn beside<const N: usize>(blocks: [(Vec<Line<'static>>, usize); N]) -> Vec<Line<'static>> {
+fn beside(blocks: &[(Vec<Line<'static>>, usize)]) -> Vec<Line<'static>> {
     let high = blocks.iter().map(|(lines, _)| lines.len()).max().unwrap_or_default();
     let row = |at: usize| {
         let mut spans = Vec::new();
-        for (lines, cells) in &blocks {
+        for (lines, cells) in blocks {
             let line = lines.get(at).cloned().unwrap_or_default();
             let blank = cells.saturating_sub(line.width());
             spans.extend(line.spans);
@@ -233,14 +234,14 @@ fn beside<const N: usize>(blocks: [(Vec<Line<'static>>, usize); N]) -> Vec<Line<
     (0..high).map(row).collect()
 }
 
-fn help(app: &App, area: Rect, cells: &mut Buffer) {
+fn help(area: Rect, cells: &mut Buffer) {
     let wide = KEYS.iter().map(|line| width(line)).max().unwrap_or_default() as u16 + 4;
     let (wide, high) = (wide.min(area.width), (KEYS.len() as u16).min(area.height));
     let corner = (area.x + (area.width - wide) / 2, area.y + (area.height - high) / 2);
     let over = Rect::new(corner.0, corner.1, wide, high);
     let line = |text: &&str| {
         let blank = usize::from(wide).saturating_sub(width(text) + 2);
-        Line::styled(format!("  {text}{}", " ".repeat(blank)), app.paint.chosen())
+        Line::styled(format!("  {text}{}", " ".repeat(blank)), Paint::chosen())
     };
     put(cells, over, KEYS.iter().map(line));
 }

@@ -48,7 +48,7 @@ pub(crate) fn lines(which: Which, hot: &Hot, look: Look) -> Vec<Line<'static>> {
     let Look { sort, paint, width, most } = look;
     let mut spots: Vec<&Spot> = which.of(hot).iter().collect();
     match sort {
-        Sort::Calls => spots.sort_by(|a, b| b.calls.cmp(&a.calls)),
+        Sort::Calls => spots.sort_by_key(|spot| std::cmp::Reverse(spot.calls)),
         Sort::Time => spots.sort_by(|a, b| b.server_ms.total_cmp(&a.server_ms)),
     }
     let of = if spots.len() > most { format!("{} of {} ", most, spots.len()) } else { String::new() };

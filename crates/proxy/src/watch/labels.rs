@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_label_is_named() {
-        let many: String =
-            (0..=LABELS_MAX).map(|at| format!("10.{}.{}.{} j\n", at >> 16, at >> 8 & 255, at & 255)).collect();
+        let line = |at: usize| format!("10.{}.{}.{} j", at >> 16, at >> 8 & 255, at & 255);
+        let many = (0..=LABELS_MAX).map(line).collect::<Vec<_>>().join("\n");
         let cases = [
             ("10.0.0.1 a\nnode7 4711\n", "line 2: no address"),
             ("10.0.0.1\n", "line 1: an address and a job"),

@@ -232,7 +232,9 @@ mod tests {
         let mut counts = Counts { at_ms, sent: sent.to_vec(), routes: vec![Routes::default()], ..Counts::default() };
         counts.answers[Procedure::Getattr as usize] = getattrs;
         counts.reads[Procedure::Getattr as usize] = fates;
-        routes.iter().for_each(|(why, count)| counts.routes[0][*why] = *count);
+        for (why, count) in routes {
+            counts.routes[0][*why] = *count;
+        }
         counts
     }
 
