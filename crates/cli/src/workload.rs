@@ -155,13 +155,13 @@ struct Map {
 
 impl Map {
     fn request(&mut self, call: &Recorded) -> Request {
-        let ((directory, file), new) = match (call.name, self.found.get(&call.place)) {
+        let ((directory, file), new) = match (call.name, self.found.get(&call.place).copied()) {
             (Some(name), _) => self.file(call.place, Some(name)),
             // What is about a directory as such stays with it.
             (None, _) if matches!(call.op, Op::List | Op::Statfs) => {
                 ((number(&mut self.directories, call.place), 0), false)
             }
-            (None, Some(&(place, name))) => self.file(place, Some(name)),
+            (None, Some((place, name))) => self.file(place, Some(name)),
             (None, None) => self.file(call.place, None),
         };
         let missing = match call.op {

@@ -116,7 +116,8 @@ fn calls(world: &World, count: usize) {
 fn the_stream_says_what_the_status_says_and_begins_with_the_past() {
     let world = World::new();
     let (mut tcp, mut unix) = (world.watch(), Watched::of(UnixStream::connect(world.proxy.socket()).unwrap()));
-    (tcp.past(), unix.past());
+    tcp.past();
+    unix.past();
     let before = world.status()["calls"].as_u64().unwrap();
     calls(&world, 50);
     let after = world.status()["calls"].as_u64().unwrap();
