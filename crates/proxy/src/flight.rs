@@ -100,14 +100,7 @@ impl<T> Flights<T> {
         Some((what.as_mut()?, record))
     }
 
-    /// Ends the call of this xid; none if it was given up or never was.
-    pub(crate) fn remove(&mut self, xid: u32) -> Option<T> {
-        let place = self.release(xid)?;
-        place.shrink();
-        place.what.take()
-    }
-
-    /// Ends the call of this xid, and looks at its record once more.
+    /// Ends the call of this xid, and looks at its record once more; none if it was given up or never was.
     pub(crate) fn end<R>(&mut self, xid: u32, then: impl FnOnce(T, &[u8]) -> R) -> Option<R> {
         let place = self.release(xid)?;
         let ended = place.what.take().map(|what| then(what, &place.record));
@@ -167,6 +160,10 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn ended<T>(flights: &mut Flights<T>, xid: u32) -> Option<T> {
+        flights.end(xid, |what, _| what)
+    }
+
     #[test]
     fn xids_do_not_come_again_soon_however_few_calls_are_under_way() {
         let mut flights = Flights::new();
@@ -174,7 +171,7 @@ mod tests {
         for _ in 0..100_000 {
             let xid = flights.insert((), b"xid0");
             assert!(seen.insert(xid));
-            flights.remove(xid);
+            ended(&mut flights, xid);
         }
         assert_eq!((flights.places.len(), flights.ring.len()), (1, RING_LEAST));
     }
@@ -189,7 +186,7 @@ mod tests {
             others.push((flights.insert(number, b"xid0"), number));
             if number % 3 == 0 {
                 let (xid, number) = others.swap_remove(number % others.len());
-                assert_eq!(flights.remove(xid), Some(number));
+                assert_eq!(ended(&mut flights, xid), Some(number));
             }
         }
         while !flights.full() {
@@ -198,7 +195,7 @@ mod tests {
         assert_eq!(flights.xids().collect::<HashSet<_>>().len(), CALLS_MOST);
         assert_eq!(flights.get_mut(stays).map(|(_, record)| record[4..].to_vec()), Some(b" stays".to_vec()));
         for (xid, number) in others {
-            assert_eq!(flights.remove(xid), Some(number));
+            assert_eq!(ended(&mut flights, xid), Some(number));
         }
         assert_eq!((flights.remove_with(stays).map(|(what, _)| what), flights.len()), (Some(0), 0));
     }
@@ -209,12 +206,12 @@ mod tests {
         let first = flights.insert('a', b"xid1 call");
         let second = flights.insert('b', b"xid2 call");
         assert_eq!(flights.get_mut(first).unwrap().1, [&first.to_be_bytes()[..], b" call"].concat());
-        assert_eq!(flights.remove(first), Some('a'));
-        assert_eq!(flights.remove(first), None);
+        assert_eq!(ended(&mut flights, first), Some('a'));
+        assert_eq!(ended(&mut flights, first), None);
         let third = flights.insert('c', b"xid3");
         assert_ne!(third, first);
-        assert_eq!(flights.remove(first), None, "its place has another call now");
+        assert_eq!(ended(&mut flights, first), None, "its place has another call now");
         assert_eq!(flights.xids().collect::<Vec<_>>().len(), 2);
-        assert_eq!((flights.remove(second), flights.remove(third), flights.len()), (Some('b'), Some('c'), 0));
+        assert_eq!((ended(&mut flights, second), ended(&mut flights, third), flights.len()), (Some('b'), Some('c'), 0));
     }
 }
