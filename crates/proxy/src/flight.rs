@@ -158,11 +158,11 @@ const RECORD_KEPT: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn taken<T>(what: T, _: &[u8]) -> T {
-        what
-    }
     use std::collections::HashSet;
+
+    fn ended<T>(flights: &mut Flights<T>, xid: u32) -> Option<T> {
+        flights.end(xid, |what, _| what)
+    }
 
     #[test]
     fn xids_do_not_come_again_soon_however_few_calls_are_under_way() {
@@ -171,7 +171,7 @@ mod tests {
         for _ in 0..100_000 {
             let xid = flights.insert((), b"xid0");
             assert!(seen.insert(xid));
-            flights.end(xid, taken);
+            ended(&mut flights, xid);
         }
         assert_eq!((flights.places.len(), flights.ring.len()), (1, RING_LEAST));
     }
@@ -186,7 +186,7 @@ mod tests {
             others.push((flights.insert(number, b"xid0"), number));
             if number % 3 == 0 {
                 let (xid, number) = others.swap_remove(number % others.len());
-                assert_eq!(flights.end(xid, taken), Some(number));
+                assert_eq!(ended(&mut flights, xid), Some(number));
             }
         }
         while !flights.full() {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(flights.xids().collect::<HashSet<_>>().len(), CALLS_MOST);
         assert_eq!(flights.get_mut(stays).map(|(_, record)| record[4..].to_vec()), Some(b" stays".to_vec()));
         for (xid, number) in others {
-            assert_eq!(flights.end(xid, taken), Some(number));
+            assert_eq!(ended(&mut flights, xid), Some(number));
         }
         assert_eq!((flights.remove_with(stays).map(|(what, _)| what), flights.len()), (Some(0), 0));
     }
@@ -206,12 +206,12 @@ mod tests {
         let first = flights.insert('a', b"xid1 call");
         let second = flights.insert('b', b"xid2 call");
         assert_eq!(flights.get_mut(first).unwrap().1, [&first.to_be_bytes()[..], b" call"].concat());
-        assert_eq!(flights.end(first, taken), Some('a'));
-        assert_eq!(flights.end(first, taken), None);
+        assert_eq!(ended(&mut flights, first), Some('a'));
+        assert_eq!(ended(&mut flights, first), None);
         let third = flights.insert('c', b"xid3");
         assert_ne!(third, first);
-        assert_eq!(flights.end(first, taken), None, "its place has another call now");
+        assert_eq!(ended(&mut flights, first), None, "its place has another call now");
         assert_eq!(flights.xids().collect::<Vec<_>>().len(), 2);
-        assert_eq!((flights.end(second, taken), flights.end(third, taken), flights.len()), (Some('b'), Some('c'), 0));
+        assert_eq!((ended(&mut flights, second), ended(&mut flights, third), flights.len()), (Some('b'), Some('c'), 0));
     }
 }
