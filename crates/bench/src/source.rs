@@ -202,11 +202,11 @@ mod tests {
         tree
     }
 
-    fn source(load: Load) -> Source {
+    fn source(load: &Load) -> Source {
         let target = Target::parse("host:1").unwrap();
         let mut config = Config::new(target, load.clone(), Pace::Closed { depth: 1 });
         config.shape = tree().shape;
-        Source::new(&config, &load, 3, 1, Part { worker: 0, workers: 1, connections: 1 })
+        Source::new(&config, load, 3, 1, Part { worker: 0, workers: 1, connections: 1 })
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
             ),
         ];
         for (action, outcomes, want) in cases {
-            let (mut source, tree, mut script) = (source(Load::Op(action)), tree(), Script::default());
+            let (mut source, tree, mut script) = (source(&Load::Op(action)), tree(), Script::default());
             let mut calls = Vec::new();
             for ok in outcomes {
                 let job = source.next(From { slot: 7, connection: 0 }, script, None, &tree);
@@ -237,7 +237,7 @@ mod tests {
     fn every_operation_becomes_a_call_that_can_be_encoded() {
         let tree = tree();
         for action in Action::ALL {
-            let mut source = source(Load::Op(*action));
+            let mut source = source(&Load::Op(*action));
             let script = Script { count: 1, exists: true };
             let job = source.next(From { slot: 0, connection: 0 }, script, None, &tree);
             let mut out = Vec::new();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_workload_in_a_closed_loop_never_ends_and_stays_inside_the_names() {
-        let (mut source, tree) = (source(Load::Workload(Spec::parse("spotify").unwrap())), tree());
+        let (mut source, tree) = (source(&Load::Workload(Spec::parse("spotify").unwrap())), tree());
         for _ in 0..10_000 {
             let job = source.next(From { slot: 0, connection: 0 }, Script::default(), None, &tree);
             assert!(job.directory < 2);
