@@ -154,8 +154,8 @@ where
     Ok(sender.send_request(request.body(Empty::<Bytes>::new())?).await?)
 }
 
-/// A frame comes every half a second.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A frame comes every half a second, and where none does, a comment every ten.
+const SILENCE: Duration = Duration::from_secs(15);
 /// News that whoever draws has not taken yet; then the daemon waits, or leaves frames out.
 const WAITING: usize = 8;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
