@@ -162,8 +162,9 @@ fn calls_are_traced_as_they_pass_and_the_trace_is_a_workload() {
         status["calls"].as_u64().unwrap() as usize
     };
     let (before, calls) = (count(&all), answered());
-    Load::start(&proxy, "--workload spotify --rate 600 --directories 8 --files 8 --duration 2s").end();
-    until("all are written down", || count(&all) - before == answered() - calls);
+    Load::start(&proxy, "--workload spotify --rate 900 --directories 8 --files 8 --duration 2s").end();
+    // Lines of calls before the load may still have been on their way.
+    until("all are written down", || count(&all) - before >= answered() - calls);
     let said = trace.end();
     let lines = count(&all);
     assert_eq!(said, format!("{lines} calls, 0 missed\n"));
