@@ -132,7 +132,8 @@ impl Loop<'_> {
     /// Calls that are due now.
     fn admit(&mut self, now: Nanos) {
         let start = self.worker.desk.window.start;
-        while let Some(due) = self.worker.schedule.take(now.saturating_sub(start)) {
+        // Before the start nothing is due, not even what is due at zero.
+        while let Some(due) = now.checked_sub(start).and_then(|since| self.worker.schedule.take(since)) {
             self.arrive(Due { at: start + due.at, ..due });
         }
         while let Some(index) = self.touched.pop() {

@@ -93,11 +93,16 @@ fn plays(file: &str, calls: usize) {
             serde_json::from_str(&text(&format!("bench {at} --workload trace:{file} {options} --json"))).unwrap();
         let arm = &report["cells"][0]["arms"][0];
         let counts = &arm["counts"];
-        assert_eq!(counts["answered"], calls, "{counts}");
+        assert_eq!(made(arm), calls as u64, "{counts}");
         for bad in ["errors_unexpected", "timeouts", "dropped", "unmatched"] {
             assert_eq!(counts[bad], 0, "{bad}: {counts} {}", arm["errors"]);
         }
     }
+}
+
+/// Calls that were sent and ended, whenever that was.
+fn made(arm: &Value) -> u64 {
+    arm["procedures"].as_array().unwrap().iter().map(|procedure| procedure["calls"].as_u64().unwrap()).sum()
 }
 
 #[test]
@@ -112,11 +117,11 @@ fn a_trace_is_played_call_by_call_in_the_simulator_and_over_sockets() {
     let nfsd = Nfsd::start(&["--servers", "1"]);
     let bench = |options: &str| -> Value {
         let typed = format!("bench {}/ --workload trace:{file} {options} --json", nfsd.addresses[0]);
-        serde_json::from_str::<Value>(&text(&typed)).unwrap()["cells"][0]["arms"][0]["counts"].clone()
+        serde_json::from_str::<Value>(&text(&typed)).unwrap()["cells"][0]["arms"][0].clone()
     };
-    assert_eq!(bench("--rate 1000")["answered"], calls);
+    assert_eq!(made(&bench("--rate 1000")), calls as u64);
     let closed = bench("--depth 1 --connections 8 --threads 4 --duration 1s --warmup 0s");
-    assert!(closed["answered"].as_u64().unwrap() > calls as u64, "{closed}");
+    assert!(made(&closed) > calls as u64, "{closed}");
 }
 
 #[test]
@@ -157,8 +162,9 @@ fn calls_are_traced_as_they_pass_and_the_trace_is_a_workload() {
         status["calls"].as_u64().unwrap() as usize
     };
     let (before, calls) = (count(&all), answered());
-    Load::start(&proxy, "--workload spotify --rate 600 --directories 8 --files 8 --duration 2s").end();
-    until("all are written down", || count(&all) - before == answered() - calls);
+    Load::start(&proxy, "--workload spotify --rate 900 --directories 8 --files 8 --duration 2s").end();
+    // Lines of calls before the load may still have been on their way.
+    until("all are written down", || count(&all) - before >= answered() - calls);
     let said = trace.end();
     let lines = count(&all);
     assert_eq!(said, format!("{lines} calls, 0 missed\n"));
