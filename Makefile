@@ -76,6 +76,7 @@ short: ## Run the command's short tests, the tidy test and the digests, in a bui
 web: ## Build the dashboard's page from locked npm packages (needs node and the network, once); then `make build` takes it in
 	@scripts/web
 
+# Where Node is: without it the dashboard's address says how to get the page.
 .PHONY: web-try
 web-try:
 	@scripts/web --try
@@ -130,13 +131,8 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds), the w
 
 # Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.
 .PHONY: demo
-demo: page build ## See it work: a storm on four servers, static placement against MIDAS and others, with a dashboard (a minute)
+demo: web-try build ## See it work: a storm on four servers, static placement against MIDAS and others, with a dashboard (a minute)
 	$(MIDAS) demo
-
-# Where Node is: without it the dashboard's address says how to get the page.
-.PHONY: page
-page:
-	@if test -x scripts/web; then scripts/web --try; fi
 
 .PHONY: demo-paper
 demo-paper: build ## Reproduce the paper's evaluation on a small setting
