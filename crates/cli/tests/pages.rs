@@ -25,7 +25,7 @@ fn assert_page(name: &str, page: &str) {
     let heads: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
     assert!(heads.starts_with(&["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"]), "{name}: {heads:?}");
     assert!(page.lines().any(|line| line.starts_with(&format!(".TH {title} 1 "))), "{name}: no title in\n{page}");
-    let known = [".TH", ".SH", ".PP", ".TP", ".RS", ".RE", ".br", ".BR", ".nf", ".fi", ".ie", ".el"];
+    let known = [".TH", ".SH", ".PP", ".IP", ".TP", ".RS", ".RE", ".br", ".BR", ".nf", ".fi", ".ie", ".el"];
     let requests = page.lines().filter(|line| line.starts_with('.'));
     let strange: Vec<&str> = requests.filter(|line| !known.iter().any(|known| line.starts_with(known))).collect();
     assert!(strange.is_empty(), "{name}: {strange:?}");

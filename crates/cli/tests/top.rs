@@ -157,9 +157,13 @@ impl Session {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
+    fn count(&self, what: &str) -> usize {
+        self.seen().matches(what).count()
+    }
+
     /// Waits until something was drawn so many times.
     fn until(&self, what: &str, times: usize) {
-        until(&format!("'{what}' is drawn {times} times"), || self.seen().matches(what).count() >= times);
+        until(&format!("'{what}' is drawn {times} times"), || self.count(what) >= times);
     }
 
     /// Waits for its end: the screen is the user's again, with the cursor.
@@ -193,13 +197,16 @@ fn keys_change_the_view_and_the_terminal_is_given_back() {
 fn a_daemon_that_goes_away_is_waited_for_and_a_signal_gives_the_terminal_back() {
     let (_nfsd, mut proxy) = world();
     let session = Session::start(&proxy);
-    session.until("[1 servers]", 1);
+    session.until("calls answered", 1);
+    // The line of views moves down for the words that the daemon is gone, and back up when it is not.
+    let drawn = session.count("[1 servers]");
     proxy.signal(Signal::KILL);
     proxy.ended();
     session.until("the daemon is gone", 1);
-    session.until("[1 servers]", 2);
+    session.until("[1 servers]", drawn + 1);
+    let drawn = session.count("[1 servers]");
     proxy.again();
-    session.until("[1 servers]", 3);
+    session.until("[1 servers]", drawn + 1);
     let pid = fs::read_to_string(&session.pid).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     session.end(0);
