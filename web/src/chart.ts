@@ -115,7 +115,7 @@ export class Chart {
     return {
       width,
       height: options.height ?? 190,
-      padding: [8, 10, small ? 6 : 0, 0],
+      padding: [8, small ? 10 : 24, small ? 6 : 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "time" }, drag: { setScale: false, x: false, y: false }, points: { size: 6 }, y: false },
       scales: {

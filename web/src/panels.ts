@@ -76,10 +76,11 @@ export class Panels {
     for (const point of view.points) {
       for (const [name, value] of Object.entries(of(point) ?? {})) totals.set(name, (totals.get(name) ?? 0) + value);
     }
-    if (totals.size === 0) return panel.clear(none);
+    const shares = key === "hits";
+    const some = shares ? totals.size > 0 : [...totals.values()].some((total) => total > 0);
+    if (!some) return panel.clear(none);
     const names = this.stable(key, totals, order);
     const rest = [...totals.keys()].filter((name) => !names.includes(name));
-    const shares = key === "hits";
     const lines: (number | null)[][] = names.map((name) => view.points.map((point) => of(point)?.[name] ?? (shares ? null : 0)));
     if (rest.length > 0 && !shares) {
       names.push("other");

@@ -67,7 +67,7 @@ async function top(address) {
 
 async function report() {
   await run(MIDAS, ["sim", "paper", "--quick", "--out", scratch]);
-  await picture(`file://${join(scratch, "report.html")}`, "paper", { width: 1000, height: 1250 });
+  await picture(`file://${join(scratch, "report.html")}`, "paper", { width: 900, height: 900 });
 }
 
 async function picture(address, name, viewport, part) {
