@@ -443,9 +443,9 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     ("[limits]", "record = \"64MiB\"\nmemory = \"255MiB\"", "10: memory must hold 4 records of 64MiB: at least 256MiB"),
     ("[log]", "level = \"wran\"", "9: level: unknown value 'wran'; did you mean 'warn'?"),
     ("[log]", "format = \"xml\"", "10: format: unknown value 'xml'; possible: text, json"),
-    ("[watch]", "jobs_file = \"jobs\"", "13: jobs_file takes an absolute path in quotes, got \"jobs\""),
-    ("[watch]", "jobs_command = \" \"", "16: jobs_command takes a command of the shell in quotes, got \" \""),
-    ("[watch]", "jobs_every = \"10ms\"", "14: jobs_every takes a time in 1s..24h, got \"10ms\""),
+    ("[watch]", "jobs_file = \"jobs\"", "13: jobs_file takes an absolute path in quotes, got 'jobs'"),
+    ("[watch]", "jobs_command = \" \"", "16: jobs_command takes a command of the shell in quotes, got ' '"),
+    ("[watch]", "jobs_every = \"10ms\"", "14: jobs_every takes a time in 1s..86400s, got '10ms'"),
     (
         "[watch]",
         "jobs = \"/run/jobs\"",
