@@ -38,6 +38,8 @@ struct Counts {
     /// Milliseconds since the daemon's start.
     at_ms: u64,
     answers: [u64; PROCEDURES],
+    /// By the outcome's code.
+    outcomes: [u64; Outcome::NAMES.len()],
     /// Of all caches together.
     reads: Reads,
     /// Export by export.
@@ -95,9 +97,11 @@ impl Counts {
             all.iter_mut().flatten().zip(of_area.iter().flatten()).for_each(|(all, count)| *all += count);
         }
         let servers = shared.pools.iter().flat_map(|pool| pool.servers.ids().map(|id| pool.servers.dispatched(id)));
+        let totals = Totals::of(&shared.tallies);
         Self {
             at_ms: now.saturating_duration_since(shared.started).as_millis() as u64,
-            answers: Totals::of(&shared.tallies).calls.map(|by_status| by_status.iter().sum()),
+            answers: totals.calls.map(|by_status| by_status.iter().sum()),
+            outcomes: std::array::from_fn(|code| totals.outcomes.iter().map(|by_outcome| by_outcome[code]).sum()),
             reads: all,
             routes: shared.exports.iter().map(Realm::routes).collect(),
             sent: servers.collect(),
@@ -118,14 +122,16 @@ impl Counts {
         for (export, routes) in exports.iter_mut().zip(&routes) {
             export.steered = share(BY_CHOICE.iter().map(|why| routes[*why]).sum(), routes.iter().sum());
         }
-        let answers: [u64; PROCEDURES] = less(&self.answers, Some(&before.answers));
+        let answers = less(&self.answers, Some(&before.answers));
+        let outcomes = less(&self.outcomes, Some(&before.outcomes));
+        let outcomes = Outcome::NAMES.iter().zip(outcomes).map(|(name, count)| ((*name).to_owned(), rate(count)));
         let reads: Vec<_> = self.reads.iter().zip(&before.reads).map(|(now, before)| less(now, Some(before))).collect();
         Point {
             number,
             uptime_ms: self.at_ms,
             servers,
             procedures: named(&answers, |count| (*count > 0).then(|| rate(*count))),
-            outcomes: outcomes(&answers, &reads, routes.iter().flatten().sum(), rate),
+            outcomes: outcomes.collect(),
             hits: named(&reads, hits),
             exports,
         }
@@ -151,22 +157,6 @@ fn named<T>(by_procedure: &[T], value: impl Fn(&T) -> Option<f64>) -> BTreeMap<S
 fn hits(fates: &[u64; Fate::ALL.len()]) -> Option<f64> {
     let asked: u64 = fates.iter().sum();
     (asked > 0).then(|| share(asked - fates[Fate::Fetched as usize], asked))
-}
-
-/// Who answered. What neither a cache nor a server did was answered here.
-fn outcomes(
-    answers: &[u64],
-    reads: &[[u64; Fate::ALL.len()]],
-    sent: u64,
-    rate: impl Fn(u64) -> f64,
-) -> BTreeMap<String, f64> {
-    let of = |fate: Fate| reads.iter().map(|fates| fates[fate as usize]).sum::<u64>();
-    let (hit, absent, joined) = (of(Fate::Answered), of(Fate::Absent), of(Fate::Joined));
-    let all: u64 = answers.iter().sum();
-    // What was sent is not answered yet, and what was sent before is: the rest may be less than nothing for a moment.
-    let here = all.saturating_sub(hit + absent + joined + sent);
-    let counts = [hit, absent, joined, sent, here];
-    Outcome::NAMES.iter().zip(counts).map(|(name, count)| ((*name).to_owned(), rate(count))).collect()
 }
 
 /// As they are now; what they were sent is yet to come.
@@ -229,8 +219,11 @@ mod tests {
     use super::*;
 
     fn counts(at_ms: u64, getattrs: u64, fates: [u64; 4], routes: &[(usize, u64)], sent: [u32; 2]) -> Counts {
+        let forwarded = routes.iter().map(|(_, count)| count).sum();
+        let here = getattrs - forwarded - fates[0] - fates[1];
         let mut counts = Counts { at_ms, sent: sent.to_vec(), routes: vec![Routes::default()], ..Counts::default() };
         counts.answers[Procedure::Getattr as usize] = getattrs;
+        counts.outcomes = [fates[0], fates[1], 0, forwarded, here];
         counts.reads[Procedure::Getattr as usize] = fates;
         for (why, count) in routes {
             counts.routes[0][*why] = *count;
@@ -256,7 +249,7 @@ mod tests {
         // 100 in half a second; a counter that began anew in between counts on.
         assert_eq!(point.procedures, BTreeMap::from([("GETATTR".to_owned(), 200.0)]));
         assert_eq!(point.servers.iter().map(|server| server.calls).collect::<Vec<_>>(), [20.0, 0.0]);
-        // 30 hits, 10 absent, 50 sent, so 10 here; 40 of 50 from the cache; 10 of 50 left by choice.
+        // 30 hits, 10 absent, 50 forwarded, 10 here; 40 of 50 from the cache; 10 of 50 left by choice.
         let rates = [60.0, 20.0, 0.0, 100.0, 20.0];
         assert_eq!(point.outcomes, Outcome::NAMES.iter().map(ToString::to_string).zip(rates).collect());
         assert_eq!(point.hits, BTreeMap::from([("GETATTR".to_owned(), 0.8)]));
@@ -268,7 +261,7 @@ mod tests {
         let first = counts(0, 0, [0; 4], &[], [0, 0]).since(&Counts::default(), blank());
         assert!(first.procedures.is_empty() && first.hits.is_empty());
         assert!(first.outcomes.values().all(|rate| *rate == 0.0) && first.exports[0].steered == 0.0);
-        let second = counts(2_000, 4, [0; 4], &[], [2, 0]).since(&Counts::default(), blank());
+        let second = counts(2_000, 4, [0; 4], &[(0, 2)], [2, 0]).since(&Counts::default(), blank());
         assert_eq!((second.procedures["GETATTR"], second.servers[0].calls), (2.0, 1.0));
     }
 
