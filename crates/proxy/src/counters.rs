@@ -42,6 +42,8 @@ pub(crate) struct Tally {
     /// Who gave the answer, by the outcome's code. What caches answer is among the reads: a hit is not counted twice.
     outcomes: [[Count; Outcome::NAMES.len()]; PROCEDURES],
     latency: [Histogram; Class::ALL.len()],
+    /// What those waited that were answered with another client's call.
+    waited: Histogram,
     /// From a call's departure to its answer, by the first link of its server.
     servers: Box<[Histogram]>,
     refusals: [Count; Refused::ALL.len()],
@@ -79,9 +81,12 @@ impl Tally {
         self.given(FORWARDED, procedure, status);
     }
 
-    /// A client was given the answer to another one's call.
-    pub(crate) fn joined(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+    /// A client was given the answer to another one's call, after that time if it is known.
+    pub(crate) fn joined(&self, procedure: Procedure, status: Option<Nfsstat3>, waited: Option<Span>) {
         self.given(JOINED, procedure, status);
+        if let Some(waited) = waited {
+            self.waited.add(waited);
+        }
     }
 
     /// A client was given an answer of neither cache nor server.
@@ -142,6 +147,7 @@ pub(crate) struct Totals {
     /// By the outcome's code.
     pub(crate) outcomes: [[u64; Outcome::NAMES.len()]; PROCEDURES],
     pub(crate) latency: [Spread; Class::ALL.len()],
+    pub(crate) waited: Spread,
     pub(crate) refusals: [u64; Refused::ALL.len()],
     pub(crate) holds: [u64; Exclusion::ALL.len()],
     pub(crate) duplicates: [u64; Duplicate::ALL.len()],
@@ -168,6 +174,7 @@ impl Totals {
                 }
             }
             totals.latency.iter_mut().zip(&tally.latency).for_each(|(total, histogram)| total.take(histogram));
+            totals.waited.take(&tally.waited);
             add(&mut totals.refusals, &tally.refusals);
             add(&mut totals.holds, &tally.holds);
             add(&mut totals.duplicates, &tally.duplicates);
@@ -178,6 +185,16 @@ impl Totals {
             totals.welcomed += tally.welcomed.get();
         }
         totals
+    }
+
+    /// Latencies of all calls that servers answered.
+    pub(crate) fn forwarded(&self) -> Spread {
+        let mut all = Spread::default();
+        for class in &self.latency {
+            all.buckets.iter_mut().zip(class.buckets).for_each(|(all, count)| *all += count);
+            all.nanos += class.nanos;
+        }
+        all
     }
 
     /// Answers so far.
@@ -433,7 +450,9 @@ mod tests {
     fn loops_are_added_up() {
         let tallies = [Tally::default(), Tally::default()];
         for tally in &tallies {
-            tally.joined(Procedure::Lookup, Some(Nfsstat3::NOENT));
+            tally.joined(Procedure::Lookup, Some(Nfsstat3::NOENT), Some(Span::from_millis(3)));
+            tally.took(Op::Create, Span::from_millis(2));
+            tally.took(Op::Read, Span::from_millis(1));
             tally.forwarded(Procedure::Commit, Some(Nfsstat3::IO));
             tally.here(Procedure::Commit, None);
             tally.refused(Refused::ReadOnly);
@@ -447,6 +466,8 @@ mod tests {
         assert_eq!(totals.calls[Procedure::Commit as usize], [0, 0, 2, 2]);
         assert_eq!(totals.outcomes[Procedure::Lookup as usize], [0, 0, 2, 0, 0]);
         assert_eq!(totals.outcomes[Procedure::Commit as usize], [0, 0, 0, 2, 2]);
+        assert_eq!((totals.waited.nanos, totals.forwarded().nanos), (6_000_000, 6_000_000));
+        assert_eq!(totals.forwarded().buckets.iter().sum::<u64>(), 4);
         assert_eq!((totals.answers(), totals.refusals[2], totals.bytes[2]), (6, 2, 14));
         assert_eq!((totals.holds[Exclusion::Drained.code()], totals.welcomed - totals.ended), (2, 4));
     }

@@ -94,7 +94,7 @@ impl Relay<'_> {
         asked.tell(now, self.shared, waits.whom, (Outcome::Forwarded(route), served), given);
         self.hand(waits, ours.as_deref(), results, reply);
         for waits in landed.waits {
-            self.shared.tallies[self.number].joined(waits.procedure, status.map(Nfsstat3));
+            self.shared.tallies[self.number].joined(waits.procedure, status.map(Nfsstat3), waits.whom.waited(now.0));
             let told = landed.joined.as_deref();
             asked.tell(now, self.shared, waits.whom, (Outcome::Joined, Span::ZERO), told.or(given));
             self.hand(waits, told.or(ours.as_deref()), results, reply);

@@ -539,9 +539,14 @@ impl Loop {
         relay.results(waits, results);
         let told = landed.joined.as_deref().unwrap_or(results);
         let tally = &relay.shared.tallies[relay.number];
-        tally.here(waits.procedure, status(results));
+        match outcome.0 {
+            Outcome::Joined => tally.joined(waits.procedure, status(results), waits.whom.waited(now)),
+            Outcome::Hit | Outcome::Absent | Outcome::Forwarded(_) | Outcome::Here => {
+                tally.here(waits.procedure, status(results));
+            }
+        }
         for waits in landed.waits {
-            tally.joined(waits.procedure, status(told));
+            tally.joined(waits.procedure, status(told), waits.whom.waited(now));
             asked.tell(at, relay.shared, waits.whom, outcome, Some(told));
             relay.results(waits, told);
         }

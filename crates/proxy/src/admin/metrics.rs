@@ -7,7 +7,7 @@ use super::cache::caching;
 use super::openmetrics::{self, Page};
 use super::status::{bypassed, not_ready};
 use crate::api::{Caching, Cluster, Fetches, Leases, Member, Shares};
-use crate::cached::Area;
+use crate::cached::{Area, Kind};
 use crate::counters::{BUCKETS, Bytes, Class, Duplicate, Fate, Refused, Status, Totals, reads, served};
 use crate::event::Shared;
 use crate::pool::{Pool, lock};
@@ -93,6 +93,8 @@ fn of_calls(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     page.counters("answers", "The same calls, by procedure and by who answered", answers)?;
     let latency = Class::ALL.iter().zip(&totals.latency).map(|((_, class), spread)| ([("class", *class)], *spread));
     page.histograms("call_duration_seconds", "From a call's arrival to its server's answer", &BUCKETS, latency)?;
+    let waits = [([("outcome", "joined")], totals.waited), ([("outcome", "forwarded")], totals.forwarded())];
+    page.histograms("answer_duration_seconds", "From a call's arrival to its answer, by who gave it", &FEW, waits)?;
     let duplicates = Duplicate::ALL.iter().zip(&totals.duplicates).map(|((_, found), n)| ([("found", *found)], *n));
     page.counters("duplicates", "Calls that came again and were not executed again", duplicates)
 }
@@ -179,6 +181,12 @@ fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     page.gauges("cache_demoted", "Whether a cache was put back to strict", each(|it| it.demoted.is_some().into()))?;
     page.gauges("cache_entries", "Keys that a cache remembers", each(|it| it.entries))?;
     page.gauges("cache_bytes", "What the values in a cache take", each(|it| it.bytes))?;
+    let learn = areas.iter().filter(|(_, area)| area.cached.mode() == Mode::Ttl);
+    let lives = learn.flat_map(|(_, area)| {
+        let labels = move |kind: Kind| [("export", area.path.as_str()), ("kind", kind.name())];
+        Kind::ALL.into_iter().map(move |kind| (labels(kind), area.cached.ttl(kind).as_millis_f64() / 1e3))
+    });
+    page.gauges("cache_ttl_seconds", "For how long entries live in ttl mode", lives)?;
     page.counters("cache_kept", "Replies and parts of them that were kept", each(|it| it.kept))?;
     let refused = caches.iter().flat_map(|(path, _, cache)| {
         cache.refused.iter().map(move |(why, count)| ([("export", path.as_str()), ("reason", why.as_str())], *count))

@@ -150,6 +150,11 @@ impl Whom {
         };
         Self { client, uid, since: now }
     }
+
+    /// How long it has waited; not known of another proxy's.
+    pub(crate) fn waited(&self, now: Time) -> Option<Span> {
+        (self.since != Time::ZERO).then(|| now.since(self.since))
+    }
 }
 
 /// What a call's record says, for those who watch.
