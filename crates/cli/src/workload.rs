@@ -246,7 +246,7 @@ mod tests {
             ),
             (
                 [
-                    line(1, "LOOKUP", 0xd, ",\"name\":\"no\"").replace("OK", "NOENT"),
+                    line(1, "LOOKUP", 0xd, ",\"name\":\"no\"").replace("\"OK\"", "\"NOENT\""),
                     line(2, "RENAME", 0xd, ",\"name\":\"a\",\"to\":[\"000000000000000e\",\"b\"]"),
                     line(3, "LINK", 0xd, &named("c", 0x9)),
                     line(4, "WRITE", 0x9, ""),
