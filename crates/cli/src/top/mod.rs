@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// The control socket of the daemon
     #[arg(long, value_name = "PATH", default_value = api::SOCKET)]
     socket: PathBuf,
-    /// Read the daemon's admin address ([admin] tcp) instead: from afar too
+    /// Read the daemon's admin address (`[admin] tcp`) instead: from afar too
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
     address: Option<String>,
     /// Print one frame as text, and end
