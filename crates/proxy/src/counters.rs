@@ -39,7 +39,7 @@ impl Count {
 #[repr(align(128))]
 pub(crate) struct Tally {
     calls: [[Count; Status::ALL.len()]; PROCEDURES],
-    /// Who gave the answer, by the outcome's code. What caches answer is among the reads: a hit is not counted twice.
+    /// Who gave the answer, by the outcome's code.
     outcomes: [[Count; Outcome::NAMES.len()]; PROCEDURES],
     latency: [Histogram; Class::ALL.len()],
     /// What those waited that were answered with another client's call.
@@ -50,7 +50,8 @@ pub(crate) struct Tally {
     holds: [Count; Exclusion::ALL.len()],
     duplicates: [Count; Duplicate::ALL.len()],
     bytes: [Count; Bytes::ALL.len()],
-    /// What became of reads that the caches were asked for, by export.
+    /// What became of reads that the caches were asked for, by export. What caches answered stands here alone, and is added to the
+    /// calls and outcomes when those are read: a hit is counted once.
     reads: Box<[[[Count; Fate::ALL.len()]; PROCEDURES]]>,
     /// Calls that wait for a server that may serve them, now.
     pub(crate) held: Count,
@@ -99,9 +100,8 @@ impl Tally {
         self.answered(procedure, status);
     }
 
-    /// A client was given an answer to an NFS call; by itself: a cache's.
     #[inline]
-    pub(crate) fn answered(&self, procedure: Procedure, status: Option<Nfsstat3>) {
+    fn answered(&self, procedure: Procedure, status: Option<Nfsstat3>) {
         self.calls[procedure as usize][Status::of(status) as usize].add(1);
     }
 
@@ -168,9 +168,12 @@ impl Totals {
                 add(total, outcomes);
             }
             for reads in &tally.reads {
-                for (total, fates) in totals.outcomes.iter_mut().zip(reads) {
-                    total[HIT] += fates[Fate::Answered as usize].get();
-                    total[ABSENT] += fates[Fate::Absent as usize].get();
+                for ((outcomes, calls), fates) in totals.outcomes.iter_mut().zip(&mut totals.calls).zip(reads) {
+                    let (hits, absent) = (fates[Fate::Answered as usize].get(), fates[Fate::Absent as usize].get());
+                    outcomes[HIT] += hits;
+                    outcomes[ABSENT] += absent;
+                    calls[Status::Ok as usize] += hits;
+                    calls[Status::Error as usize] += absent;
                 }
             }
             totals.latency.iter_mut().zip(&tally.latency).for_each(|(total, histogram)| total.take(histogram));
@@ -486,6 +489,11 @@ mod tests {
         assert_eq!(reads(&tallies, 1)[Procedure::Lookup as usize], [0, 2, 0, 0]);
         let outcomes = Totals::of(&tallies).outcomes;
         assert_eq!(outcomes[Procedure::Getattr as usize], [4, 0, 0, 0, 0], "hits of all exports");
+        let calls = Totals::of(&tallies).calls;
+        assert_eq!(
+            (calls[Procedure::Getattr as usize], calls[Procedure::Lookup as usize]),
+            ([4, 0, 0, 0], [0, 2, 0, 0])
+        );
         assert_eq!(outcomes[Procedure::Lookup as usize], [0, 2, 0, 0, 0]);
     }
 

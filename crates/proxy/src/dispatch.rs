@@ -278,20 +278,19 @@ fn ask(
     if let Asked::Answered(kind, Some(basis)) = asked {
         memo.keep(now, asks, (kind, basis), &out[begin..]);
     }
-    let (fate, answer) = match &asked {
-        Asked::Answered(Kind::Absent, _) => (Fate::Absent, Some(Nfsstat3::NOENT)),
-        Asked::Answered(..) => (Fate::Answered, Some(Nfsstat3::OK)),
+    let (fate, hit) = match &asked {
+        Asked::Answered(Kind::Absent, _) => (Fate::Absent, Some(Outcome::Absent)),
+        Asked::Answered(..) => (Fate::Answered, Some(Outcome::Hit)),
         Asked::Joined => (Fate::Joined, None),
         Asked::Fetch(_) => (Fate::Fetched, None),
         Asked::Pass => return asked,
     };
     tally.read(area.number, asks.procedure, fate);
-    if answer.is_some() {
-        tally.answered(asks.procedure, answer);
-        if local.from.is_some() && local.shared.watch.wants_hit(asker.event_loop as usize) {
-            let outcome = if fate == Fate::Absent { Outcome::Absent } else { Outcome::Hit };
-            local.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]);
-        }
+    if let Some(hit) = hit
+        && local.from.is_some()
+        && local.shared.watch.wants_hit(asker.event_loop as usize)
+    {
+        local.tell(now, hit, (asks.procedure, asks.place, asks.args), &out[begin..]);
     }
     asked
 }

@@ -33,6 +33,7 @@ pub(crate) fn run(shared: &Shared, mut state: State) {
             }
             shared.watch.past.note(shared, now);
         }
+        shared.watch.look();
         state.save_changed();
         if now >= slow_at {
             slow_at = now + SLOW;

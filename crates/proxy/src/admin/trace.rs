@@ -37,6 +37,7 @@ pub(super) fn listen(shared: &Arc<Shared>, filter: Filter) -> Result<Heard, Refu
         Refusal(StatusCode::SERVICE_UNAVAILABLE, why)
     };
     let (number, calls) = shared.watch.tracer.listen(wants).ok_or_else(full)?;
+    shared.watch.look();
     Ok(Heard { shared: Arc::clone(shared), number, calls, below, missed: 0 })
 }
 

@@ -64,7 +64,7 @@ impl Watch {
     /// A cache answers a call of this loop: whether that is to be told. A few instructions; most are not.
     #[inline]
     pub(crate) fn wants_hit(&self, number: usize) -> bool {
-        !cfg!(feature = "uncounted") && (self.spots.due(number) || self.tracer.listening())
+        !cfg!(feature = "uncounted") && self.spots.due(number)
     }
 
     /// This loop saw a call answered, with these results of NFS.
@@ -77,6 +77,11 @@ impl Watch {
         if self.tracer.listening() {
             self.tracer.saw(seen, results);
         }
+    }
+
+    /// While somebody listens every hit is told, and counted for itself.
+    pub(crate) fn look(&self) {
+        self.spots.look_at_all(self.tracer.listening());
     }
 
     /// What people are shown of an object: its path, or its digest.

@@ -13,12 +13,14 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// What event loops saw of directories, clients and users.
 #[derive(Debug)]
 pub(crate) struct Spots {
     loops: Box<[Corner]>,
+    /// Whether every hit is due.
+    all: AtomicBool,
 }
 
 /// One loop's part. The numbers are written by its thread alone.
@@ -103,7 +105,8 @@ pub(crate) struct Reading {
 impl Spots {
     /// For so many event loops.
     pub(crate) fn new(loops: usize) -> Self {
-        Self { loops: (0..loops.max(1)).map(|number| Corner::new(number as u32)).collect() }
+        let loops = (0..loops.max(1)).map(|number| Corner::new(number as u32)).collect();
+        Self { loops, all: AtomicBool::new(false) }
     }
 
     /// A hit of this loop: whether it is one of those that are counted.
@@ -115,14 +118,23 @@ impl Spots {
         now == 0
     }
 
-    /// A call was answered. A hit that is not due is not counted: a later one is, for it too.
+    /// From now on every hit is due, or not. A loop that counts at this very moment may not notice: whoever wants to be sure says it again.
+    pub(crate) fn look_at_all(&self, all: bool) {
+        self.all.store(all, Relaxed);
+        for corner in self.loops.iter().filter(|corner| all && corner.left.load(Relaxed) > 1) {
+            corner.stride.store(1, Relaxed);
+            corner.left.store(1, Relaxed);
+        }
+    }
+
+    /// A call was answered; a hit, if it was due.
     pub(crate) fn saw(&self, number: usize, names: &Names, seen: &Seen<'_>) {
         let corner = &self.loops[number];
         let weight = match seen.outcome {
-            Outcome::Hit | Outcome::Absent => match corner.sampled() {
-                Some(calls) => Weight { calls, hits: calls, nanos: 0 },
-                None => return,
-            },
+            Outcome::Hit | Outcome::Absent => {
+                let calls = corner.sampled(self.all.load(Relaxed));
+                Weight { calls, hits: calls, nanos: 0 }
+            }
             Outcome::Joined => Weight { calls: 1, hits: 1, nanos: 0 },
             Outcome::Forwarded(_) | Outcome::Here => Weight { calls: 1, hits: 0, nanos: seen.served.as_nanos() },
         };
@@ -171,21 +183,18 @@ impl Corner {
         }
     }
 
-    /// For how many hits this one counts, if it is due; the next is drawn.
-    fn sampled(&self) -> Option<u64> {
-        if self.left.load(Relaxed) != 0 {
-            return None;
-        }
+    /// For how many hits this one counts; the next is drawn.
+    fn sampled(&self, all: bool) -> u64 {
         let mut chance = self.chance.load(Relaxed);
         chance ^= chance << 13;
         chance ^= chance >> 17;
         chance ^= chance << 5;
         self.chance.store(chance, Relaxed);
-        let stride = 1 + (chance >> 8) % STRIDE_MOST;
+        let stride = if all { 1 } else { 1 + (chance >> 8) % STRIDE_MOST };
         self.left.store(stride, Relaxed);
         let calls = self.stride.load(Relaxed);
         self.stride.store(stride, Relaxed);
-        Some(calls.into())
+        calls.into()
     }
 }
 
@@ -339,13 +348,21 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_that_only_a_tracer_wants_is_not_counted() {
+    fn while_all_are_wanted_every_hit_is_due_and_counts_for_itself() {
         let (spots, names) = (Spots::new(1), Names::default());
-        assert!(spots.due(0));
-        spots.saw(0, &names, &seen(1, 1, b"a", Outcome::Hit));
-        let before = spots.read(START).calls;
-        spots.saw(0, &names, &seen(1, 1, b"a", Outcome::Hit));
-        assert_eq!(spots.read(START).calls, before);
+        let hits = |count: u64| {
+            for _ in 0..count {
+                if spots.due(0) {
+                    spots.saw(0, &names, &seen(1, 1, b"a", Outcome::Hit));
+                }
+            }
+            spots.read(START).calls
+        };
+        let before = hits(1);
+        spots.look_at_all(true);
+        assert_eq!(hits(500) - before, 500);
+        spots.look_at_all(false);
+        assert!((501..1_002).contains(&(hits(500) - before)), "one by one no longer");
     }
 
     #[test]
