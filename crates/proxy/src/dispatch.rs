@@ -278,19 +278,16 @@ fn ask(
     if let Asked::Answered(kind, Some(basis)) = asked {
         memo.keep(now, asks, (kind, basis), &out[begin..]);
     }
-    let (fate, hit) = match &asked {
-        Asked::Answered(Kind::Absent, _) => (Fate::Absent, Some(Outcome::Absent)),
-        Asked::Answered(..) => (Fate::Answered, Some(Outcome::Hit)),
-        Asked::Joined => (Fate::Joined, None),
-        Asked::Fetch(_) => (Fate::Fetched, None),
+    let fate = match &asked {
+        Asked::Answered(Kind::Absent, _) => Fate::Absent,
+        Asked::Answered(..) => Fate::Answered,
+        Asked::Joined => Fate::Joined,
+        Asked::Fetch(_) => Fate::Fetched,
         Asked::Pass => return asked,
     };
     tally.read(area.number, asks.procedure, fate);
-    if let Some(hit) = hit
-        && local.from.is_some()
-        && local.shared.watch.wants_hit(asker.event_loop as usize)
-    {
-        local.tell(now, hit, (asks.procedure, asks.place, asks.args), &out[begin..]);
+    if matches!(fate, Fate::Answered | Fate::Absent) && local.shared.watch.wants_hit(asker.event_loop as usize) {
+        local.hit(now, (fate, asker), asks, (out, begin));
     }
     asked
 }
@@ -321,6 +318,17 @@ impl Local<'_> {
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         self.tell(now, Outcome::Here, (procedure, place, call.args), &out[begin..]);
         Taken::Done
+    }
+
+    /// A cache answered a call, and it is one of those that are looked at.
+    #[cold]
+    fn hit(&self, now: Time, (fate, asker): (Fate, Asker), asks: &Asks<'_>, (out, begin): (&[u8], usize)) {
+        let outcome = if fate == Fate::Absent { Outcome::Absent } else { Outcome::Hit };
+        match self.from {
+            Some(_) => self.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]),
+            // Another proxy watches its own clients: the next one is looked at instead.
+            None => self.shared.watch.spots.pass(asker.event_loop as usize),
+        }
     }
 
     /// A call of his was answered with this record: rare, or one of many.

@@ -118,6 +118,11 @@ impl Spots {
         now == 0
     }
 
+    /// A hit that was due is nobody's: the next one is due instead.
+    pub(crate) fn pass(&self, number: usize) {
+        self.loops[number].left.store(1, Relaxed);
+    }
+
     /// From now on every hit is due, or not. A loop that counts at this very moment may not notice: whoever wants to be sure says it again.
     pub(crate) fn look_at_all(&self, all: bool) {
         self.all.store(all, Relaxed);
