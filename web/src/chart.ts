@@ -57,6 +57,7 @@ export class Chart {
   private data: Data = { times: [], names: [], lines: [] };
   private readonly hidden = new Set<string>();
   private span: Span = { from: 0, to: 1 };
+  private readonly resized = new ResizeObserver(() => this.fit());
 
   constructor(name: string, private readonly options: Options) {
     this.element.dataset.chart = name;
@@ -65,7 +66,14 @@ export class Chart {
     this.legend.setAttribute("aria-label", `${options.label}: lines`);
     this.element.append(this.plot, this.tip, this.empty);
     if (!options.small) this.element.append(this.legend);
-    new ResizeObserver(() => this.fit()).observe(this.plot);
+    this.resized.observe(this.plot);
+  }
+
+  /** For one that is taken out of the page. */
+  destroy(): void {
+    this.resized.disconnect();
+    this.chart?.destroy();
+    this.chart = undefined;
   }
 
   /** Nothing to draw: says why, and what to do. */

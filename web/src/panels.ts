@@ -133,7 +133,7 @@ export class Panels {
     const of = view.points.map((point) => point.exports?.[this.chosen]);
     const pressure = of.map((one) => one?.pressure ?? null);
     if (pressure.every((value) => value === null)) {
-      return this.pressure.clear("No targets yet: the controller measures a quiet minute first, and steers by what it saw. Give them under [export.targets], or wait.");
+      return this.pressure.clear("No pressure: only policy = \"paper\" has one, and measures its targets in its warm-up first (a quiet minute). first-fit needs none.");
     }
     const threshold = (at: number) => of.map((one) => one?.thresholds?.[at] ?? null);
     const names = ["pressure", "imbalance", "turns up above", "turns down below"];
@@ -147,6 +147,7 @@ export class Panels {
     show(empty, names.length === 0);
     for (const [name, panel] of this.knobs) {
       if (names.includes(name)) continue;
+      panel.destroy();
       panel.element.parentElement?.remove();
       this.knobs.delete(name);
     }
@@ -190,11 +191,12 @@ function within(store: Store, seconds: number): Point[] {
   return store.points.filter((point) => (point.uptime_ms ?? 0) >= end - 1000 * seconds);
 }
 
-/** Where the journal says that it was turned, and where its value changed without a word of that: of a TTL the journal may leave out the class. */
+/** Where the journal says that it was turned; of a TTL, whose class the journal may leave out, also where its value changed without a word of that. */
 function marks(view: View, name: string, line: (number | null)[], events: Event[]): Mark[] {
   const told = events.filter((event) => (event.what ?? "").startsWith(`${name} `));
   const kin = events.filter((event) => (event.what ?? "").startsWith(`${name.split(" ")[0] ?? name} `));
   const found: Mark[] = told.map((event) => ({ at: view.store.at(event.uptime_ms), text: `${event.what}: ${event.why}` }));
+  if (!name.startsWith("ttl_ms ")) return found;
   line.forEach((value, at) => {
     const before = line[at - 1];
     const time = view.times[at] ?? 0;

@@ -224,7 +224,7 @@ function memberRow(member: Member, cluster: Cluster): Cell[] {
         ? ["leaving", "warn"]
         : member.same_config === false
           ? ["another configuration", "warn"]
-          : member.in_view || member.witness
+          : member.in_view
             ? ["in view", "good"]
             : ["not in view", "warn"]
       : ["not reached", "bad"];

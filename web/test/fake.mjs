@@ -123,7 +123,7 @@ function hot(load, heat) {
 const member = (name, more = {}) => ({ name, address: `10.1.1.${name.slice(-1)}:7049`, witness: false, incarnation: "5f2a", up: true, in_view: true, leaving: false, same_config: true, epoch: 4, version: 3, software: "0.1.0", rtt_ms: wobble(0.21), silent_ms: wobble(40, 0.8), ...more });
 const cluster = () => ({
   name: "scratch", me: "proxy1", epoch: 4, in_view: true, present: 2, leader: "proxy2", term: 9,
-  members: [member("proxy1", { rtt_ms: null, silent_ms: null }), member("proxy2"), member("proxy3", { up: number % 240 < 180, witness: true, in_view: false })],
+  members: [member("proxy1", { rtt_ms: null, silent_ms: null }), member("proxy2"), member("proxy3", { up: number % 240 < 180, witness: true })],
   refused: {}, lost: 0, failed: null,
   leases: { live_ms: wobble(950, 0.1), blocked: null, acts: true, pending: 3, waiting: 1, longest_ms: 0.4, announced: 40 * number, held: 0, holds: 1, permitted: 40 * number, wait_mean_ms: 0.31, wait_max_ms: 4.2, refused: 0, marked: 31 * number, flushed: 0, messages: 0, frames: 0, malformed: 0 },
   fetches: { asked: 12 * number, fetched: 11 * number, refused: 0, late: 1, lent: 9 * number, declined: 0 },

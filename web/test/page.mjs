@@ -11,6 +11,7 @@ export const PATIENCE = 60_000;
 export const errors = [];
 let bytes = 0;
 let opened;
+let own;
 
 export const transferred = () => bytes;
 
@@ -35,11 +36,17 @@ export async function open(address, { width, height, scheme }) {
   // A stream that the page itself closed did not fail.
   page.on("requestfailed", (request) => request.url().endsWith("/live") || errors.push(`failed: ${request.url()}`));
   page.on("response", (response) => response.status() >= 400 && errors.push(`${response.status()}: ${response.url()}`));
-  page.on("request", (request) => request.url().startsWith(address) || errors.push(`elsewhere: ${request.url()}`));
+  from(address);
+  page.on("request", (request) => request.url().startsWith(own) || errors.push(`elsewhere: ${request.url()}`));
   page.on("requestfinished", (request) => void count(request));
   opened = { browser, page };
   await page.goto(address);
   return opened;
+}
+
+/** Where the page comes from now: it asks nobody else. */
+export function from(address) {
+  own = address;
 }
 
 async function count(request) {

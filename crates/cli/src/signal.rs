@@ -1,4 +1,5 @@
-//! Signals as flags. Ctrl-C and SIGTERM: whoever sees it cleans up, and the second time ends the process at once.
+//! Signals as flags. Ctrl-C and SIGTERM, and the end of the terminal where SIGHUP means nothing else: whoever sees it cleans up, and the
+//! second time ends the process at once.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -8,8 +9,17 @@ use std::sync::atomic::AtomicBool;
 
 /// Set by the first signal.
 pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
+    first_of(&[SIGINT, SIGTERM])
+}
+
+/// The same for whoever would leave something behind, were it to end with its terminal.
+pub(crate) fn stop_or_hangup() -> Result<Arc<AtomicBool>, Failure> {
+    first_of(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+fn first_of(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for &signal in signals {
         // In this order: the first signal finds the flag down and only raises it.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))

@@ -52,7 +52,8 @@ impl Options {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let stop = crate::signal::stop()?;
         let (socket, json) = self.daemon.parts();
-        let until = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        // So many seconds that no clock shows their end have none.
+        let until = self.seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
         let mut shown = Shown { json, limit: self.limit.unwrap_or(u64::MAX), lines: 0, missed: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::Broken(error.to_string()))?;

@@ -145,7 +145,7 @@ fn headless_says_where_the_dashboard_is_and_how_it_ended() {
 
 #[test]
 fn interrupted_it_cleans_up_and_says_so() {
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut demo = Alone::start("demo --seconds 60");
         let lines = demo.lines();
         lines.wait("hash-directory   calm", 1);

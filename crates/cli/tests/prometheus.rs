@@ -16,6 +16,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use support::coherent::LEASED;
+use support::demo::Demo;
 use support::load::Load;
 use support::members::Members;
 use support::nfsd::Nfsd;
@@ -119,10 +120,10 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    fn start(daemons: &[Serve]) -> Self {
+    fn start(pages: &[SocketAddr]) -> Self {
         let (scratch, here) = (Scratch::new(), loopback(1, &[]));
         let address = SocketAddr::from((here, free_port(here)));
-        let targets: Vec<String> = daemons.iter().map(|daemon| format!("'{}'", daemon.admin.unwrap())).collect();
+        let targets: Vec<String> = pages.iter().map(|page| format!("'{page}'")).collect();
         let rules = root().join(RULES).canonicalize().unwrap();
         let config = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{}']\n\
@@ -139,7 +140,7 @@ impl Prometheus {
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         let prometheus = Self { child, address, _scratch: scratch };
         until("Prometheus is ready", || get(address, "/-/ready").is_ok_and(|(status, _)| status == 200));
-        until("every daemon is scraped", || prometheus.values("sum(up)") == [3.0]);
+        until("every daemon is scraped", || prometheus.values("sum(up)") == [pages.len() as f64]);
         prometheus
     }
 
@@ -153,6 +154,20 @@ impl Prometheus {
     /// Whether an expression has a value above 0.
     fn some(&self, expression: &str) -> bool {
         self.values(expression).iter().any(|value| *value > 0.0)
+    }
+
+    /// Every query of the dashboard has data, each at some moment.
+    fn answers_all(&self) {
+        let mut empty = queries();
+        assert!(empty.len() > 60, "{empty:?}");
+        until("every query of the dashboard has data", || {
+            let before = empty.len();
+            empty.retain(|query| !self.values(query).iter().any(|value| value.is_finite()));
+            if empty.len() < before {
+                println!("{} queries have no data yet: {empty:#?}", empty.len());
+            }
+            empty.is_empty()
+        });
     }
 
     fn ask(&self, what: &str) -> Value {
@@ -187,19 +202,11 @@ fn a_real_prometheus_has_data_for_every_panel_and_evaluates_every_rule() {
     let mut world = World::new();
     world.aim();
     accepted(&metrics(world.first()));
-    let prometheus = Prometheus::start(&world.members.daemons);
+    let pages: Vec<SocketAddr> = world.members.daemons.iter().map(|daemon| daemon.admin.unwrap()).collect();
+    let prometheus = Prometheus::start(&pages);
     let loads = [0, 1].map(|member| Load::start(&world.members.daemons[member], LOAD));
     world.live(&prometheus);
-    let mut empty = queries();
-    assert!(empty.len() > 60, "{empty:?}");
-    until("every query of the dashboard has data", || {
-        let before = empty.len();
-        empty.retain(|query| !prometheus.values(query).iter().any(|value| value.is_finite()));
-        if empty.len() < before {
-            println!("{} queries have no data yet: {empty:#?}", empty.len());
-        }
-        empty.is_empty()
-    });
+    prometheus.answers_all();
     for happened in HAPPENED {
         until(happened, || prometheus.some(happened));
     }
@@ -210,6 +217,17 @@ fn a_real_prometheus_has_data_for_every_panel_and_evaluates_every_rule() {
     for load in loads {
         load.end();
     }
+}
+
+/// In a round of the demo: all policies, the cache among them.
+#[test]
+fn every_panel_has_data_during_the_demo() {
+    if !require(Part::Prometheus) {
+        return;
+    }
+    let demo = Demo::start(ROUND);
+    let prometheus = Prometheus::start(&demo.pages);
+    prometheus.answers_all();
 }
 
 #[test]
@@ -342,5 +360,7 @@ const HAPPENED: [&str; 12] = [
 const UNREACHABLE: &str =
     "{\"version\": 1, \"exports\": {\"/scratch\": {\"imbalance\": 0.0, \"latency_p99_ns\": 1, \"rtt_ns\": 1000}}}";
 const LOAD: &str = "--op lookup --depth 4 --connections 4 --duration 15s --timeout 60s";
+/// Seconds of a round of the demo: within the patience.
+const ROUND: u32 = 30;
 /// Longer than the test.
 const LIFE: Duration = Duration::from_secs(300);

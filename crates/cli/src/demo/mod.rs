@@ -63,11 +63,11 @@ impl Options {
     pub(crate) fn run(self) -> Result<(), Failure> {
         raise_file_limit();
         if let Some(dir) = &self.dir {
-            return directory::serve(dir, self.json, &*signal::stop()?);
+            return directory::serve(dir, self.json, &*signal::stop_or_hangup()?);
         }
         let arms = Arm::parse_all(&self.policy)?;
         let load = Load::new(self.seconds, arms.len(), self.seed)?;
-        let stop = signal::stop()?;
+        let stop = signal::stop_or_hangup()?;
         let site = Site::start(self.seed)?;
         if !self.json {
             print(&format!("dashboard: {}\n", site.pages().join(" and ")))?;

@@ -3,6 +3,7 @@
 
 pub(crate) mod coherent;
 pub(crate) mod counted;
+pub(crate) mod demo;
 pub(crate) mod lines;
 pub(crate) mod load;
 pub(crate) mod members;

@@ -95,7 +95,7 @@ impl Live {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let configs = self.configs()?;
         raise_file_limit();
-        let stop = signal::stop()?;
+        let stop = signal::stop_or_hangup()?;
         let pairs = all(&configs, &stop)?;
         if self.proxies > 1 {
             return balance::judge(&pairs, self.json);
