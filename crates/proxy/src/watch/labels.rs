@@ -7,10 +7,12 @@ use crate::config;
 use crate::event::Shared;
 use crate::keeper::pause;
 use crate::log;
+use rustix::fs::OFlags;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -91,13 +93,19 @@ impl Source {
 
 /// The text of a file, if it is another than before.
 fn changed(file: &Path, seen: &mut Option<(SystemTime, u64)>) -> io::Result<Option<String>> {
-    let about = fs::metadata(file)?;
+    // Whatever waits for somebody at its other end is not waited for.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let open = OpenOptions::new().read(true).custom_flags(flags).open(file)?;
+    let about = open.metadata()?;
+    if !about.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let now = (about.modified()?, about.len());
     if *seen == Some(now) {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    File::open(file)?.take(TEXT_MOST + 1).read_to_end(&mut bytes)?;
+    open.take(TEXT_MOST + 1).read_to_end(&mut bytes)?;
     let text = text(bytes)?;
     *seen = Some(now);
     Ok(Some(text))
@@ -210,6 +218,8 @@ const JOB_MOST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::fs;
 
     #[test]
     fn lines_name_a_client_and_its_job() {
@@ -283,5 +293,15 @@ mod tests {
         fs::write(&file, "10.0.0.1 another\n").unwrap();
         assert_eq!(changed(&file, &mut seen).unwrap().as_deref(), Some("10.0.0.1 another\n"));
         fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let pipe = std::env::temp_dir().join(format!("midas-jobs-pipe-{}", std::process::id()));
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        for file in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/")] {
+            assert_eq!(changed(file, &mut None).unwrap_err().to_string(), "not a regular file", "{}", file.display());
+        }
+        fs::remove_file(&pipe).unwrap();
     }
 }
