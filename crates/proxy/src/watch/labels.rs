@@ -16,6 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -44,7 +45,11 @@ pub(crate) fn run(shared: &Shared, config: &config::Watch) {
         let mut news = by_file.take(file);
         if let Some(command) = config.jobs_command.as_deref().filter(|_| Instant::now() >= next) {
             next = Instant::now() + crate::clock::duration(config.jobs_every);
-            news |= by_command.take(said_by(command).map(Some));
+            let said = said_by(command, &shared.stop);
+            if shared.stop.load(Relaxed) {
+                return;
+            }
+            news |= by_command.take(said.map(Some));
         }
         if news {
             let mut jobs = by_command.jobs.clone();
@@ -111,8 +116,8 @@ fn changed(file: &Path, seen: &mut Option<(SystemTime, u64)>) -> io::Result<Opti
     Ok(Some(text))
 }
 
-/// What a command writes, in time; it and whatever it started end with it.
-fn said_by(command: &str) -> io::Result<String> {
+/// What a command writes, in time and before the daemon ends; it and whatever it started end with it.
+fn said_by(command: &str, stop: &AtomicBool) -> io::Result<String> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
         .stdin(Stdio::null())
@@ -120,9 +125,9 @@ fn said_by(command: &str) -> io::Result<String> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let until = Instant::now() + COMMAND_PATIENCE;
-    let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, until));
-    let ended = said.and_then(|said| Ok((said, wait(&mut child, until)?)));
+    let patience = Patience { until: Instant::now() + COMMAND_PATIENCE, stop };
+    let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, &patience));
+    let ended = said.and_then(|said| Ok((said, wait(&mut child, &patience)?)));
     if ended.is_err() {
         end(&mut child);
     }
@@ -132,14 +137,14 @@ fn said_by(command: &str) -> io::Result<String> {
     }
 }
 
-fn read_all(mut out: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
+fn read_all(mut out: ChildStdout, patience: &Patience<'_>) -> io::Result<Vec<u8>> {
     rustix::io::ioctl_fionbio(&out, true)?;
     let (mut said, mut part) = (Vec::new(), [0; 4096]);
     loop {
         match out.read(&mut part) {
             Ok(0) => return Ok(said),
             Ok(count) => said.extend_from_slice(&part[..count]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => step(until)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.step()?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -150,21 +155,32 @@ fn read_all(mut out: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
 }
 
 /// Whether it ended well.
-fn wait(child: &mut Child, until: Instant) -> io::Result<bool> {
+fn wait(child: &mut Child, patience: &Patience<'_>) -> io::Result<bool> {
     loop {
         match child.try_wait()? {
             Some(status) => return Ok(status.success()),
-            None => step(until)?,
+            None => patience.step()?,
         }
     }
 }
 
-fn step(until: Instant) -> io::Result<()> {
-    if Instant::now() >= until {
-        return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", COMMAND_PATIENCE.as_secs())));
+/// How long a command is waited for.
+struct Patience<'s> {
+    until: Instant,
+    stop: &'s AtomicBool,
+}
+
+impl Patience<'_> {
+    fn step(&self) -> io::Result<()> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("the daemon ends"));
+        }
+        if Instant::now() >= self.until {
+            return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", COMMAND_PATIENCE.as_secs())));
+        }
+        thread::sleep(STEP);
+        Ok(())
     }
-    thread::sleep(STEP);
-    Ok(())
 }
 
 fn end(child: &mut Child) {
@@ -249,9 +265,10 @@ mod tests {
 
     #[test]
     fn what_a_command_says_is_taken_if_it_ends_well() {
-        assert_eq!(said_by("echo 10.0.0.1 $((40 + 2)); echo noise >&2").unwrap(), "10.0.0.1 42\n");
-        assert_eq!(said_by("echo 10.0.0.1 x; exit 3").unwrap_err().to_string(), "the command ended with an error");
-        assert_eq!(said_by("head -c 9000000 /dev/zero").unwrap_err().to_string(), "more than 8 MiB");
+        let said = |command| said_by(command, &AtomicBool::new(false));
+        assert_eq!(said("echo 10.0.0.1 $((40 + 2)); echo noise >&2").unwrap(), "10.0.0.1 42\n");
+        assert_eq!(said("echo 10.0.0.1 x; exit 3").unwrap_err().to_string(), "the command ended with an error");
+        assert_eq!(said("head -c 9000000 /dev/zero").unwrap_err().to_string(), "more than 8 MiB");
     }
 
     #[test]
@@ -264,11 +281,21 @@ mod tests {
             .spawn()
             .unwrap();
         let out = child.stdout.take().unwrap();
-        let until = start + Duration::from_millis(100);
-        assert_eq!(read_all(out, until).unwrap_err().kind(), ErrorKind::TimedOut);
-        assert_eq!(wait(&mut child, until).unwrap_err().kind(), ErrorKind::TimedOut);
+        let patience = Patience { until: start + Duration::from_millis(100), stop: &AtomicBool::new(false) };
+        assert_eq!(read_all(out, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(wait(&mut child, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
         end(&mut child);
         assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
+    }
+
+    #[test]
+    fn a_command_ends_when_the_daemon_does() {
+        let start = Instant::now();
+        for command in ["sleep 600", "exec >&-; sleep 600"] {
+            let why = said_by(command, &AtomicBool::new(true)).unwrap_err();
+            assert_eq!(why.to_string(), "the daemon ends", "{command}");
+        }
+        assert!(start.elapsed() < COMMAND_PATIENCE, "it took {:?}", start.elapsed());
     }
 
     #[test]
