@@ -8,6 +8,7 @@ use crate::event::Shared;
 use crate::keeper::pause;
 use crate::log;
 use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -15,7 +16,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 use std::thread;
@@ -127,13 +128,12 @@ fn said_by(command: &str, stop: &AtomicBool) -> io::Result<String> {
         .spawn()?;
     let patience = Patience { until: Instant::now() + COMMAND_PATIENCE, stop };
     let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, &patience));
-    let ended = said.and_then(|said| Ok((said, wait(&mut child, &patience)?)));
-    if ended.is_err() {
-        end(&mut child);
-    }
-    match ended? {
-        (said, true) => text(said),
-        (_, false) => Err(io::Error::other("the command ended with an error")),
+    let said = said.and_then(|said| wait(&child, &patience).map(|()| said));
+    let status = end(&mut child);
+    let said = said?;
+    match status?.success() {
+        true => text(said),
+        false => Err(io::Error::other("the command ended with an error")),
     }
 }
 
@@ -154,14 +154,13 @@ fn read_all(mut out: ChildStdout, patience: &Patience<'_>) -> io::Result<Vec<u8>
     }
 }
 
-/// Whether it ended well.
-fn wait(child: &mut Child, patience: &Patience<'_>) -> io::Result<bool> {
-    loop {
-        match child.try_wait()? {
-            Some(status) => return Ok(status.success()),
-            None => patience.step()?,
-        }
+/// Until it has exited; it is left to be reaped, so that nothing else can have its number.
+fn wait(child: &Child, patience: &Patience<'_>) -> io::Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_none() {
+        patience.step()?;
     }
+    Ok(())
 }
 
 /// How long a command is waited for.
@@ -183,11 +182,11 @@ impl Patience<'_> {
     }
 }
 
-fn end(child: &mut Child) {
-    let group = rustix::process::Pid::from_child(child);
-    // It may have ended meanwhile.
-    let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    let _gone = child.wait();
+/// Ends it and whatever it left behind in its group.
+fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    // All of them may have ended meanwhile.
+    let _gone = kill_process_group(Pid::from_child(child), Signal::KILL);
+    child.wait()
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
@@ -234,6 +233,7 @@ const JOB_MOST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::fs;
 
@@ -283,9 +283,23 @@ mod tests {
         let out = child.stdout.take().unwrap();
         let patience = Patience { until: start + Duration::from_millis(100), stop: &AtomicBool::new(false) };
         assert_eq!(read_all(out, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
-        assert_eq!(wait(&mut child, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
-        end(&mut child);
-        assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
+        assert_eq!(wait(&child, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(!end(&mut child).unwrap().success());
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_ended_too() {
+        let pipe = std::env::temp_dir().join(format!("midas-jobs-left-{}", std::process::id()));
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let ours = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
+        let command = format!("exec 3>{}; sleep 600 >/dev/null & echo 10.0.0.1 a", pipe.display());
+        assert_eq!(said_by(&command, &AtomicBool::new(false)).unwrap(), "10.0.0.1 a\n");
+        let mut watched = [PollFd::new(&ours, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(poll(&mut watched, Some(&patience)).unwrap(), 1, "it still holds its end");
+        assert!(watched[0].revents().contains(PollFlags::HUP));
+        fs::remove_file(&pipe).unwrap();
     }
 
     #[test]
