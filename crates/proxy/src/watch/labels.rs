@@ -7,13 +7,17 @@ use crate::config;
 use crate::event::Shared;
 use crate::keeper::pause;
 use crate::log;
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,7 +46,11 @@ pub(crate) fn run(shared: &Shared, config: &config::Watch) {
         let mut news = by_file.take(file);
         if let Some(command) = config.jobs_command.as_deref().filter(|_| Instant::now() >= next) {
             next = Instant::now() + crate::clock::duration(config.jobs_every);
-            news |= by_command.take(said_by(command).map(Some));
+            let said = said_by(command, &shared.stop);
+            if shared.stop.load(Relaxed) {
+                return;
+            }
+            news |= by_command.take(said.map(Some));
         }
         if news {
             let mut jobs = by_command.jobs.clone();
@@ -91,20 +99,26 @@ impl Source {
 
 /// The text of a file, if it is another than before.
 fn changed(file: &Path, seen: &mut Option<(SystemTime, u64)>) -> io::Result<Option<String>> {
-    let about = fs::metadata(file)?;
+    // Whatever waits for somebody at its other end is not waited for.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let open = OpenOptions::new().read(true).custom_flags(flags).open(file)?;
+    let about = open.metadata()?;
+    if !about.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let now = (about.modified()?, about.len());
     if *seen == Some(now) {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    File::open(file)?.take(TEXT_MOST + 1).read_to_end(&mut bytes)?;
+    open.take(TEXT_MOST + 1).read_to_end(&mut bytes)?;
     let text = text(bytes)?;
     *seen = Some(now);
     Ok(Some(text))
 }
 
-/// What a command writes, in time; it and whatever it started end with it.
-fn said_by(command: &str) -> io::Result<String> {
+/// What a command writes, in time and before the daemon ends; it and whatever it started end with it.
+fn said_by(command: &str, stop: &AtomicBool) -> io::Result<String> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
         .stdin(Stdio::null())
@@ -112,26 +126,25 @@ fn said_by(command: &str) -> io::Result<String> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let until = Instant::now() + COMMAND_PATIENCE;
-    let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, until));
-    let ended = said.and_then(|said| Ok((said, wait(&mut child, until)?)));
-    if ended.is_err() {
-        end(&mut child);
-    }
-    match ended? {
-        (said, true) => text(said),
-        (_, false) => Err(io::Error::other("the command ended with an error")),
+    let patience = Patience { until: Instant::now() + COMMAND_PATIENCE, stop };
+    let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, &patience));
+    let said = said.and_then(|said| wait(&child, &patience).map(|()| said));
+    let status = end(&mut child);
+    let said = said?;
+    match status?.success() {
+        true => text(said),
+        false => Err(io::Error::other("the command ended with an error")),
     }
 }
 
-fn read_all(mut out: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
+fn read_all(mut out: ChildStdout, patience: &Patience<'_>) -> io::Result<Vec<u8>> {
     rustix::io::ioctl_fionbio(&out, true)?;
     let (mut said, mut part) = (Vec::new(), [0; 4096]);
     loop {
         match out.read(&mut part) {
             Ok(0) => return Ok(said),
             Ok(count) => said.extend_from_slice(&part[..count]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => step(until)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.step()?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -141,29 +154,39 @@ fn read_all(mut out: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether it ended well.
-fn wait(child: &mut Child, until: Instant) -> io::Result<bool> {
-    loop {
-        match child.try_wait()? {
-            Some(status) => return Ok(status.success()),
-            None => step(until)?,
-        }
+/// Until it has exited; it is left to be reaped, so that nothing else can have its number.
+fn wait(child: &Child, patience: &Patience<'_>) -> io::Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_none() {
+        patience.step()?;
     }
-}
-
-fn step(until: Instant) -> io::Result<()> {
-    if Instant::now() >= until {
-        return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", COMMAND_PATIENCE.as_secs())));
-    }
-    thread::sleep(STEP);
     Ok(())
 }
 
-fn end(child: &mut Child) {
-    let group = rustix::process::Pid::from_child(child);
-    // It may have ended meanwhile.
-    let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    let _gone = child.wait();
+/// How long a command is waited for.
+struct Patience<'s> {
+    until: Instant,
+    stop: &'s AtomicBool,
+}
+
+impl Patience<'_> {
+    fn step(&self) -> io::Result<()> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("the daemon ends"));
+        }
+        if Instant::now() >= self.until {
+            return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", COMMAND_PATIENCE.as_secs())));
+        }
+        thread::sleep(STEP);
+        Ok(())
+    }
+}
+
+/// Ends it and whatever it left behind in its group.
+fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    // All of them may have ended meanwhile.
+    let _gone = kill_process_group(Pid::from_child(child), Signal::KILL);
+    child.wait()
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
@@ -210,6 +233,9 @@ const JOB_MOST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::fs;
 
     #[test]
     fn lines_name_a_client_and_its_job() {
@@ -239,9 +265,10 @@ mod tests {
 
     #[test]
     fn what_a_command_says_is_taken_if_it_ends_well() {
-        assert_eq!(said_by("echo 10.0.0.1 $((40 + 2)); echo noise >&2").unwrap(), "10.0.0.1 42\n");
-        assert_eq!(said_by("echo 10.0.0.1 x; exit 3").unwrap_err().to_string(), "the command ended with an error");
-        assert_eq!(said_by("head -c 9000000 /dev/zero").unwrap_err().to_string(), "more than 8 MiB");
+        let said = |command| said_by(command, &AtomicBool::new(false));
+        assert_eq!(said("echo 10.0.0.1 $((40 + 2)); echo noise >&2").unwrap(), "10.0.0.1 42\n");
+        assert_eq!(said("echo 10.0.0.1 x; exit 3").unwrap_err().to_string(), "the command ended with an error");
+        assert_eq!(said("head -c 9000000 /dev/zero").unwrap_err().to_string(), "more than 8 MiB");
     }
 
     #[test]
@@ -254,11 +281,35 @@ mod tests {
             .spawn()
             .unwrap();
         let out = child.stdout.take().unwrap();
-        let until = start + Duration::from_millis(100);
-        assert_eq!(read_all(out, until).unwrap_err().kind(), ErrorKind::TimedOut);
-        assert_eq!(wait(&mut child, until).unwrap_err().kind(), ErrorKind::TimedOut);
-        end(&mut child);
-        assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
+        let patience = Patience { until: start + Duration::from_millis(100), stop: &AtomicBool::new(false) };
+        assert_eq!(read_all(out, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(wait(&child, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(!end(&mut child).unwrap().success());
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_ended_too() {
+        let pipe = std::env::temp_dir().join(format!("midas-jobs-left-{}", std::process::id()));
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let ours = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
+        let command = format!("exec 3>{}; sleep 600 >/dev/null & echo 10.0.0.1 a", pipe.display());
+        assert_eq!(said_by(&command, &AtomicBool::new(false)).unwrap(), "10.0.0.1 a\n");
+        let mut watched = [PollFd::new(&ours, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(poll(&mut watched, Some(&patience)).unwrap(), 1, "it still holds its end");
+        assert!(watched[0].revents().contains(PollFlags::HUP));
+        fs::remove_file(&pipe).unwrap();
+    }
+
+    #[test]
+    fn a_command_ends_when_the_daemon_does() {
+        let start = Instant::now();
+        for command in ["sleep 600", "exec >&-; sleep 600"] {
+            let why = said_by(command, &AtomicBool::new(true)).unwrap_err();
+            assert_eq!(why.to_string(), "the daemon ends", "{command}");
+        }
+        assert!(start.elapsed() < COMMAND_PATIENCE, "it took {:?}", start.elapsed());
     }
 
     #[test]
@@ -283,5 +334,15 @@ mod tests {
         fs::write(&file, "10.0.0.1 another\n").unwrap();
         assert_eq!(changed(&file, &mut seen).unwrap().as_deref(), Some("10.0.0.1 another\n"));
         fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let pipe = std::env::temp_dir().join(format!("midas-jobs-pipe-{}", std::process::id()));
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        for file in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/")] {
+            assert_eq!(changed(file, &mut None).unwrap_err().to_string(), "not a regular file", "{}", file.display());
+        }
+        fs::remove_file(&pipe).unwrap();
     }
 }

@@ -6,6 +6,7 @@
 use crate::pool::lock;
 use midas_core::key::Key;
 use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Procedure, Reply};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -111,7 +112,9 @@ impl Names {
             (known.directory, known.used) = (directory.or(known.directory), used);
             return;
         }
-        let worth = |place: &Option<Known>| place.as_ref().map(|known| (known.directory == Some(true), known.used));
+        // The age, for the clock begins anew some day.
+        let age = |known: &Known| Reverse(used.wrapping_sub(known.used));
+        let worth = |place: &Option<Known>| place.as_ref().map(|known| (known.directory == Some(true), age(known)));
         if let Some(place) = set.iter_mut().min_by_key(|place| worth(place)) {
             *place = Some(Known { object, parent, name: name.into(), directory, used });
         }
@@ -299,6 +302,20 @@ mod tests {
         }
         assert_eq!(names.parts.iter().map(known).sum::<usize>(), NAMES_MAX);
         assert_eq!(names.path_of(key("b")), None, "the oldest of directories goes when there is nothing else");
+    }
+
+    #[test]
+    fn the_oldest_goes_first_though_the_clock_begins_anew() {
+        let names = Names::default();
+        let object = |number: usize| Key((number * NAMES_MAX) as u64);
+        lock(names.part(object(0))).clock = u32::MAX - WAYS as u32 / 2;
+        for number in 1..=WAYS + 3 {
+            names.learn(object(number), (key("a"), b"dir"), Some(true));
+        }
+        let part = lock(names.part(object(0)));
+        let mut known: Vec<Key> = part.known.iter().flatten().map(|known| known.object).collect();
+        known.sort_unstable();
+        assert_eq!(known, (4..=WAYS + 3).map(object).collect::<Vec<_>>());
     }
 
     #[test]

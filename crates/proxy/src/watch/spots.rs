@@ -42,7 +42,7 @@ struct Windows {
     before: Window,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Window {
     /// Which of all windows since 1970.
     number: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Heat<V> {
 }
 
 /// What was seen lately, over all loops.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reading {
     /// How far back it looks.
     pub(crate) covers: Span,
@@ -157,24 +157,15 @@ impl Spots {
 
     /// What was seen in the last seconds.
     pub(crate) fn read(&self, now: Time) -> Reading {
-        let mut reading =
-            Reading { covers: WINDOW + Span::from_nanos(now.as_nanos() % WINDOW.as_nanos()), ..Reading::default() };
-        let (mut directories, mut clients, mut users) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for corner in &self.loops {
-            let mut windows = lock(&corner.windows);
-            windows.turn(now);
-            for window in [&windows.running, &windows.before] {
-                reading.calls += window.clients.total();
-                reading.nanos += window.nanos;
-                merge(&mut directories, &window.directories, |directory| directory.key);
-                merge(&mut clients, &window.clients, |client| *client);
-                merge(&mut users, &window.users, |uid| *uid);
-            }
+        let windows: Vec<Window> = self.loops.iter().flat_map(|corner| corner.copied(now)).collect();
+        Reading {
+            covers: WINDOW + Span::from_nanos(now.as_nanos() % WINDOW.as_nanos()),
+            calls: windows.iter().map(|window| window.clients.total()).sum(),
+            nanos: windows.iter().map(|window| window.nanos).sum(),
+            directories: merged(windows.iter().map(|window| &window.directories), |directory| directory.key),
+            clients: merged(windows.iter().map(|window| &window.clients), |client| *client),
+            users: merged(windows.iter().map(|window| &window.users), |uid| *uid),
         }
-        reading.directories = sorted(directories);
-        reading.clients = sorted(clients);
-        reading.users = sorted(users);
-        reading
     }
 }
 
@@ -186,6 +177,13 @@ impl Corner {
             chance: AtomicU32::new(mix(u64::from(number) + 1) as u32 | 1),
             windows: Mutex::new(Windows { running: Window::new(), before: Window::new() }),
         }
+    }
+
+    /// Its windows. Only copied under the lock, for its loop may wait.
+    fn copied(&self, now: Time) -> [Window; 2] {
+        let mut windows = lock(&self.windows);
+        windows.turn(now);
+        [windows.running.clone(), windows.before.clone()]
     }
 
     /// For how many hits this one counts; the next is drawn.
@@ -257,16 +255,17 @@ fn client_key(client: IpAddr) -> Key {
     }
 }
 
-fn merge<K: Eq + Hash, V: Copy>(all: &mut HashMap<K, Heat<V>>, sketch: &Sketch<V>, key: impl Fn(&V) -> K) {
-    for Slot { weight, error, value, .. } in sketch.slots() {
+/// The sums of all sketches. Most calls first; of equals always the same first.
+fn merged<'s, K: Hash + Ord, V: Copy + 's>(
+    sketches: impl Iterator<Item = &'s Sketch<V>>,
+    key: impl Fn(&V) -> K,
+) -> Vec<Heat<V>> {
+    let mut all = HashMap::new();
+    for Slot { weight, error, value, .. } in sketches.flat_map(Sketch::slots) {
         let heat = all.entry(key(value)).or_insert(Heat { what: *value, weight: Weight::default(), error: 0 });
         heat.weight += *weight;
         heat.error += error;
     }
-}
-
-/// Most calls first; of equals always the same first.
-fn sorted<K: Ord, V>(all: HashMap<K, Heat<V>>) -> Vec<Heat<V>> {
     let mut all: Vec<(K, Heat<V>)> = all.into_iter().collect();
     all.sort_by(|(one, first), (other, second)| {
         second.weight.calls.cmp(&first.weight.calls).then_with(|| one.cmp(other))
