@@ -64,7 +64,9 @@ mod tests {
         let taken: Vec<PathBuf> = (first.number() + 1..first.number() + 9)
             .map(|number| above.path().join(format!("midas-stage-{}-{number}", std::process::id())))
             .collect();
-        taken.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        for path in &taken {
+            std::fs::create_dir(path).unwrap();
+        }
         let second = Place::within(above.path()).unwrap();
         let (made, gone) = (second.path().to_owned(), first.path().to_owned());
         assert!(!taken.contains(&made));
