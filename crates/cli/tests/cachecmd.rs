@@ -307,7 +307,10 @@ fn a_writer_past_midas_demotes_the_export_a_reader_does_not_and_set_arms_it_agai
     });
     let sampled = look(&mut client).0 - before;
     assert!(sampled <= 100, "{sampled} hits were checked");
-    assert!(why.unwrap().contains("writes past MIDAS"));
+    let why = why.unwrap();
+    assert!(why.contains("writes past MIDAS: #"), "{why}");
+    let hex = |handle: &Vec<u8>| handle.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert!(hot.iter().chain([&dir]).all(|handle| !why.contains(&hex(handle))), "who may read it may not call: {why}");
     assert_eq!(world.cache()["mode"], "strict");
     assert!(world.run("status").contains("writes past MIDAS"), "it is said where people look");
     world.run("set /scratch mode=lease");

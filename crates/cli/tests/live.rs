@@ -174,6 +174,11 @@ fn what_an_administrator_does_is_an_event() {
     assert_eq!((status, &explained["handle"], &explained["export"]), (200, &"".into(), &"/scratch".into()));
     assert!(world.servers.iter().any(|server| explained["to"] == **server), "{explained}");
     assert_eq!(world.get("/api/v1/where?path=/nothing").0, 404);
+    // Every name is a call to a server: over TCP there are only so many.
+    for (names, end) in [(63, 404), (64, 400)] {
+        let (status, said) = world.get(&format!("/api/v1/where?path=/scratch{}", "/a".repeat(names)));
+        assert_eq!(status, end, "{said}");
+    }
 }
 
 #[test]
@@ -223,6 +228,9 @@ fn there_are_so_many_watchers_and_their_streams_end_with_the_daemon() {
     let mut all: Vec<_> = (0..32).map(|_| world.watch()).collect();
     let (status, said) = world.get(watch::LIVE);
     assert!(status == 503 && said["error"].as_str().unwrap().contains("32 watch already"), "{said}");
+    let mut socket = Watched::of(UnixStream::connect(world.proxy.socket()).unwrap());
+    socket.past();
+    assert!(socket.frame()["point"].is_object(), "those of TCP take no place on the socket");
     drop(all.split_off(1));
     until("a place is free again", || {
         let mut stream = world.tcp();

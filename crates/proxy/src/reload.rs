@@ -41,7 +41,7 @@ pub(crate) fn tell(shared: &Shared, changes: &[Change]) {
             Applies::Live => "the configuration was reloaded",
             Applies::Restart => "the configuration was reloaded, but this needs a restart",
         };
-        shared.watch.journal.say(Said::Change, "configuration", change.to_string(), why);
+        shared.watch.journal.say(Said::Change, "configuration", change.outline(), why);
     }
     let live = changes.iter().filter(|change| change.applies == Applies::Live).count();
     log::answer(Level::Info, "reloaded", &[("changed", &live), ("at_restart", &(changes.len() - live))]);

@@ -7,8 +7,9 @@ use crate::clock::duration;
 use crate::event::Shared;
 use crate::log;
 use crate::realm::Realm;
-use crate::watch::{Journal, Said};
+use crate::watch::{Journal, Said, digest, printable};
 use midas_core::cache::{Mode, Next};
+use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_net::{Caller, ClientError};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
@@ -67,22 +68,22 @@ fn check(journal: &Journal, (export, area): (&Realm, &Area), lines: &mut Lines, 
     let next =
         ask(export, lines, sample, |heard| area.cached.checked(export.pool.time(Instant::now()), sample, heard, again));
     if next == Next::Demote {
-        let what = sample.name.as_ref().map_or_else(String::new, |name| format!(", name {}", name.escape_ascii()));
-        let why = format!("somebody writes past MIDAS: handle {}{what} is not what it was", hex(&sample.handle));
+        let why = strayed(sample.place, sample.name.as_deref());
         if export.demote(&why) {
-            let path = &area.path;
+            let (path, handle) = (&area.path, hex(&sample.handle));
             let help = "nothing is cached until `midas set EXPORT mode=...`";
-            log::error("export demoted to strict", &[("export", path), ("why", &why), ("help", &help)]);
-            // Whoever may read this may not have a handle.
-            journal.say(
-                Said::Cache,
-                path,
-                "demoted to strict",
-                "somebody writes past MIDAS: an answer was not what it was",
-            );
+            let facts: &log::Facts<'_> = &[("export", path), ("why", &why), ("handle", &handle), ("help", &help)];
+            log::error("export demoted to strict", facts);
+            journal.say(Said::Cache, path, "demoted to strict", why);
         }
     }
     next
+}
+
+/// What differs, for all who may read it: they may not have the handle, since who has one can call on it.
+fn strayed(place: Key, name: Option<&[u8]>) -> String {
+    let name = name.map_or_else(String::new, |name| format!(", name {}", printable(name)));
+    format!("somebody writes past MIDAS: #{}{name} is not what it was", digest(place))
 }
 
 /// Asks the server that surely knows.

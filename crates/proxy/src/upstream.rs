@@ -547,7 +547,7 @@ impl Loop {
         }
         for waits in landed.waits {
             tally.joined(waits.procedure, status(told), waits.whom.waited(now));
-            asked.tell(at, relay.shared, waits.whom, outcome, Some(told));
+            asked.tell(at, relay.shared, waits.whom, (Outcome::Joined, Span::ZERO), Some(told));
             relay.results(waits, told);
         }
     }

@@ -4,22 +4,24 @@ use super::routes::Refusal;
 use super::{hot, status, warm};
 use crate::api::watch::{Frame, Point};
 use crate::event::Shared;
-use crate::watch::{WATCHERS, Watcher};
+use crate::watch::{Door, Watcher};
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
-/// Puts a frame together whenever there is a new point and somebody watches, until the daemon is about to end.
+/// Puts a frame together whenever there is a new point and somebody watches, until the daemon is about to end. Looks after those who
+/// listen to calls, too.
 pub(super) async fn make(shared: Arc<Shared>) {
     let (frames, mut told) = (&shared.watch.frames, shared.watch.past.told());
     let mut since = 0;
     while told.changed().await.is_ok() && !shared.draining.load(Ordering::Relaxed) {
+        shared.watch.tracer.drop_stalled(Instant::now());
         if frames.watched() {
             since = frames.put(frame(&shared, since), since);
         }
@@ -38,27 +40,28 @@ fn frame(shared: &Shared, since: u64) -> Frame {
 }
 
 /// One more watcher, or why not.
-pub(super) fn watch(shared: &Arc<Shared>) -> Result<Response, Refusal> {
+pub(super) fn watch(shared: &Arc<Shared>, door: Door) -> Result<Response, Refusal> {
     let refused = |why: String| Refusal(StatusCode::SERVICE_UNAVAILABLE, why);
     if shared.watch.frames.ended() {
         return Err(refused("the daemon is about to end".to_owned()));
     }
-    let watcher = shared.watch.frames.watcher();
-    let watcher = watcher.ok_or_else(|| refused(format!("{WATCHERS} watch already, and more are not served")))?;
+    let full = || refused(format!("{} watch already, and more are not served", door.places()));
+    let watcher = shared.watch.frames.watcher(door).ok_or_else(full)?;
     let (say, lines) = channel(1);
     tokio::spawn(follow(Arc::clone(shared), watcher, say));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::new(warm::Lines(lines))).into_response())
 }
 
-/// Until one of the two is gone.
+/// Until one of the two is gone. Who reads nothing for too long is taken for gone: a place is for someone who watches.
 async fn follow(shared: Arc<Shared>, mut watcher: Watcher, say: Sender<Vec<u8>>) {
     let past = shared.watch.past.all();
     watcher.knows(past.last().map_or(0, |point| point.number));
     let mut next = Some(event("past", &json(&past.iter().map(|point| &**point).collect::<Vec<_>>())));
     while let Some(text) = next {
-        if say.send(text.into_bytes()).await.is_err() {
-            return;
+        match timeout(STALLED, say.send(text.into_bytes())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return,
         }
         next = match timeout(KEEP, watcher.next(&shared.watch.journal)).await {
             Ok(frame) => frame.map(|frame| event("frame", &frame)),
@@ -78,3 +81,5 @@ fn json(value: &impl Serialize) -> String {
 
 /// The longest silence.
 const KEEP: Duration = Duration::from_secs(10);
+/// The longest that a watcher may read nothing while there is something to read.
+const STALLED: Duration = Duration::from_secs(30);

@@ -6,6 +6,7 @@ use crate::api::{
     self, Bypass, Done, Drain, Explain, Explanation, Fault, Held, Holdings, Invalidate, Set, Status, Warm,
 };
 use crate::event::Shared;
+use crate::watch::Door;
 use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -17,6 +18,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::mpsc::channel;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Everything: for the control socket, whose file says who may use it.
 pub(super) fn all(shared: Arc<Shared>) -> Router {
@@ -30,13 +32,20 @@ pub(super) fn all(shared: Arc<Shared>) -> Router {
         .route(api::INVALIDATE, post(invalidate))
         .route(api::WARM, post(fill))
         .route(watch::TRACE, get(listen))
-        .route(watch::HOT, get(hottest_with_handles));
+        .route(watch::HOT, get(hottest_with_handles))
+        .route(watch::LIVE, get(live_on_socket))
+        .route(watch::WHERE, get(whither));
     finish(full.merge(open()), shared)
 }
 
 /// What anyone may know: for TCP. Handles are not among it, since who has one can call on it.
 pub(super) fn read_only(shared: Arc<Shared>) -> Router {
-    finish(open().route(watch::HOT, get(hottest)), shared).layer(from_fn(only_get))
+    let turns = Arc::new(Semaphore::new(WHITHER_MOST));
+    let open = open()
+        .route(watch::HOT, get(hottest))
+        .route(watch::LIVE, get(live_on_tcp))
+        .route(watch::WHERE, get(move |shared, address| whither_in_turn(turns, shared, address)));
+    finish(open, shared).layer(from_fn(only_get))
 }
 
 fn open() -> Router<Arc<Shared>> {
@@ -45,9 +54,7 @@ fn open() -> Router<Arc<Shared>> {
         .route(api::CLUSTER, get(cluster))
         .route("/", get(page::index))
         .route("/assets/{name}", get(page::asset))
-        .route(watch::LIVE, get(live))
         .route(watch::JOURNAL, get(journal))
-        .route(watch::WHERE, get(whither))
         .route("/metrics", get(scrape))
         .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
         .route("/ready", get(ready))
@@ -92,8 +99,12 @@ async fn cluster(State(shared): State<Arc<Shared>>) -> Result<Json<api::Cluster>
     Ok(Json(peers.status(accord)))
 }
 
-async fn live(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
-    live::watch(&shared)
+async fn live_on_tcp(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
+    live::watch(&shared, Door::Tcp)
+}
+
+async fn live_on_socket(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
+    live::watch(&shared, Door::Socket)
 }
 
 #[derive(Deserialize)]
@@ -116,12 +127,33 @@ struct Whither {
 }
 
 /// As `explanation`, for whoever may only read: without the handle, since who has one can call on it.
-async fn whither(State(shared): State<Arc<Shared>>, address: Uri) -> Result<Json<Explanation>, Refusal> {
-    let Whither { path, op } = query::read(address.query())?;
-    let asked = Explain { path: Some(path), handle: None, op };
-    let explained = aside(move || explain::explain(&shared, &asked)).await?;
-    Ok(Json(Explanation { handle: String::new(), ..explained }))
+async fn whither(State(shared): State<Arc<Shared>>, address: Uri) -> Whithered {
+    explained(shared, query::read(address.query())?, None).await
 }
+
+/// The same for anyone, within bounds: servers are asked for it.
+async fn whither_in_turn(turns: Arc<Semaphore>, shared: State<Arc<Shared>>, address: Uri) -> Whithered {
+    let asked: Whither = query::read(address.query())?;
+    if asked.path.split('/').filter(|name| !name.is_empty()).count() > NAMES_MOST {
+        return Err(Refusal::wrong(format!("a path has at most {NAMES_MOST} names here: use the control socket")));
+    }
+    let busy = "another path is being explained: ask again, or use the control socket";
+    let turn = turns.try_acquire_owned().map_err(|_| Refusal(StatusCode::SERVICE_UNAVAILABLE, busy.to_owned()))?;
+    explained(shared.0, asked, Some(turn)).await
+}
+
+/// A turn lasts until the servers have answered, even if whoever asked is gone.
+async fn explained(shared: Arc<Shared>, asked: Whither, turn: Option<OwnedSemaphorePermit>) -> Whithered {
+    let asked = Explain { path: Some(asked.path), handle: None, op: asked.op };
+    let explained = aside(move || {
+        let explained = explain::explain(&shared, &asked);
+        drop(turn);
+        explained
+    });
+    Ok(Json(Explanation { handle: String::new(), ..explained.await? }))
+}
+
+type Whithered = Result<Json<Explanation>, Refusal>;
 
 /// Lines until the reader is gone.
 async fn listen(State(shared): State<Arc<Shared>>, address: Uri) -> Result<Response, Refusal> {
@@ -231,5 +263,9 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// Paths that are explained over TCP at once.
+const WHITHER_MOST: usize = 1;
+/// Names of such a path: each is a call.
+const NAMES_MOST: usize = 64;
 /// Bytes of a request's body.
 const BODY_MOST: usize = 64 << 10;

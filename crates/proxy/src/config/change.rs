@@ -122,6 +122,17 @@ impl Subtree {
     }
 }
 
+impl Change {
+    /// What differs, without its values: for whoever may see that there was a change, and not all that a file says.
+    pub(crate) fn outline(&self) -> String {
+        match &self.difference {
+            Difference::Added => format!("{} is new", self.place),
+            Difference::Removed => format!("{} is gone", self.place),
+            Difference::Changed { key, .. } => format!("{}: {key} changed", self.place),
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.difference {

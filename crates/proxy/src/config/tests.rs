@@ -667,6 +667,13 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
 }
 
 #[test]
+fn an_outline_of_a_change_has_no_values() {
+    let new = parsed(&format!("{SHORT}[watch]\njobs_command = \"jobs --password=x\"\n"));
+    let outlines: Vec<String> = parsed(SHORT).differences(&new).iter().map(Change::outline).collect();
+    assert_eq!(outlines, ["[watch]: jobs_command changed"]);
+}
+
+#[test]
 fn the_order_of_pools_and_exports_makes_no_difference() {
     let pool = |name: &str| format!("[[pool]]\nname = \"{name}\"\nservers = \"10.0.0.1:1\"\n");
     let export =

@@ -11,8 +11,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The newest frame, and who wants it.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    places: Arc<Semaphore>,
+    tcp: Arc<Semaphore>,
+    socket: Arc<Semaphore>,
     newest: Sender<Newest>,
+}
+
+/// Where a watcher comes from. Each has places of its own: anyone may take those of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    Tcp,
+    Socket,
+}
+
+impl Door {
+    /// Watchers at once.
+    pub(crate) const fn places(self) -> usize {
+        match self {
+            Self::Tcp => 32,
+            Self::Socket => 8,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,19 +65,24 @@ pub(crate) struct Watcher {
 
 impl Default for Frames {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(WATCHERS)), newest: Sender::default() }
+        let places = |door: Door| Arc::new(Semaphore::new(door.places()));
+        Self { tcp: places(Door::Tcp), socket: places(Door::Socket), newest: Sender::default() }
     }
 }
 
 impl Frames {
     /// One more watcher; none if there are too many.
-    pub(crate) fn watcher(&self) -> Option<Watcher> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+    pub(crate) fn watcher(&self, door: Door) -> Option<Watcher> {
+        let places = match door {
+            Door::Tcp => &self.tcp,
+            Door::Socket => &self.socket,
+        };
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
         Some(Watcher { newest: self.newest.subscribe(), point: 0, event: 0, _place: place })
     }
 
     pub(crate) fn watched(&self) -> bool {
-        self.places.available_permits() < WATCHERS
+        self.newest.receiver_count() > 0
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -116,9 +139,6 @@ fn text(frame: &Frame) -> String {
     serde_json::to_string(frame).expect("numbers and text")
 }
 
-/// Watchers at once.
-pub(crate) const WATCHERS: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use super::super::journal::Said;
@@ -142,7 +162,7 @@ mod tests {
     #[test]
     fn a_slow_watcher_skips_frames_and_misses_no_event() {
         let (frames, journal) = (Frames::default(), Journal::default());
-        let (mut quick, mut slow) = (frames.watcher().unwrap(), frames.watcher().unwrap());
+        let (mut quick, mut slow) = (frames.watcher(Door::Tcp).unwrap(), frames.watcher(Door::Tcp).unwrap());
         let mut since = 0;
         for number in 1..=5 {
             journal.say(Said::Knob, "/scratch", format!("event {number}"), "");
@@ -162,16 +182,20 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let frames = Frames::default();
-        let all: Vec<_> = (0..WATCHERS).map(|_| frames.watcher().unwrap()).collect();
-        assert!(frames.watcher().is_none() && frames.watched());
-        drop(all);
-        assert!(!frames.watched() && frames.watcher().is_some());
+        assert!(!frames.watched());
+        for (door, other) in [(Door::Tcp, Door::Socket), (Door::Socket, Door::Tcp)] {
+            let all: Vec<_> = (0..door.places()).map(|_| frames.watcher(door).unwrap()).collect();
+            assert!(frames.watcher(door).is_none() && frames.watched());
+            assert!(frames.watcher(other).is_some(), "{other:?} has places of its own");
+            drop(all);
+            assert!(!frames.watched() && frames.watcher(door).is_some());
+        }
     }
 
     #[test]
     fn a_point_that_is_known_is_not_sent_again_and_the_end_ends() {
         let (frames, journal) = (Frames::default(), Journal::default());
-        let mut watcher = frames.watcher().unwrap();
+        let mut watcher = frames.watcher(Door::Tcp).unwrap();
         watcher.knows(3);
         let frame = |number| Frame { point: Point { number, ..Point::default() }, ..Frame::default() };
         frames.put(frame(3), 0);

@@ -18,6 +18,8 @@ struct Kept {
     /// Of the last one.
     number: u64,
     events: VecDeque<Event>,
+    /// Samples come so often that they would push out all others.
+    decisions: VecDeque<Event>,
 }
 
 /// What kind of event it is.
@@ -60,17 +62,31 @@ impl Journal {
         let mut kept = lock(&self.kept);
         kept.number += 1;
         let event = Event { number: kept.number, uptime_ms, kind: kind.name().to_owned(), about, what, why };
-        if kept.events.len() == EVENTS_MAX {
-            kept.events.pop_front();
+        let (ring, most) = match kind {
+            Said::Decision => (&mut kept.decisions, DECISIONS_MAX),
+            Said::Knob | Said::Health | Said::Cache | Said::Cluster | Said::Change => (&mut kept.events, OTHERS_MAX),
+        };
+        if ring.len() == most {
+            ring.pop_front();
         }
-        kept.events.push_back(event);
+        ring.push_back(event);
     }
 
     /// Those that are still known and newer than this number, oldest first.
     pub(crate) fn since(&self, number: u64) -> Vec<Event> {
-        lock(&self.kept).events.iter().filter(|event| event.number > number).cloned().collect()
+        let kept = lock(&self.kept);
+        let all = kept.events.iter().chain(&kept.decisions);
+        let mut newer: Vec<Event> = all.filter(|event| event.number > number).cloned().collect();
+        drop(kept);
+        newer.sort_unstable_by_key(|event| event.number);
+        newer
     }
 }
+
+/// Of what is kept, samples of calls.
+const DECISIONS_MAX: usize = 256;
+/// And all else.
+const OTHERS_MAX: usize = EVENTS_MAX - DECISIONS_MAX;
 
 #[cfg(test)]
 mod tests {
@@ -79,15 +95,30 @@ mod tests {
     #[test]
     fn the_last_events_are_kept_and_none_is_told_twice() {
         let journal = Journal::default();
-        for number in 0..EVENTS_MAX + 3 {
+        for number in 0..OTHERS_MAX + 3 {
             journal.say(Said::Knob, "/scratch", format!("event {number}"), "");
         }
         let all = journal.since(0);
-        assert_eq!((all.len(), all[0].number), (EVENTS_MAX, 4));
+        assert_eq!((all.len(), all[0].number), (OTHERS_MAX, 4));
         assert!(all.windows(2).all(|pair| pair[1].number == pair[0].number + 1));
         let last = all.last().map_or(0, |event| event.number);
         assert!(journal.since(last).is_empty());
         journal.say(Said::Health, "a", "is down", "no answer");
         assert_eq!(journal.since(last).iter().map(|event| event.what.as_str()).collect::<Vec<_>>(), ["is down"]);
+    }
+
+    #[test]
+    fn samples_of_calls_push_out_none_but_each_other() {
+        let journal = Journal::default();
+        for _ in 0..OTHERS_MAX {
+            (0..3).for_each(|_| journal.say(Said::Decision, "/scratch", "GETATTR", "at home"));
+            journal.say(Said::Knob, "/scratch", "turned", "");
+        }
+        let all = journal.since(0);
+        let decisions = all.iter().filter(|event| event.kind == "decision").count();
+        assert_eq!((decisions, all.len()), (DECISIONS_MAX, EVENTS_MAX));
+        assert!(all.windows(2).all(|pair| pair[0].number < pair[1].number), "by number");
+        let last: Vec<u64> = journal.since(4 * OTHERS_MAX as u64 - 3).iter().map(|event| event.number).collect();
+        assert_eq!(last, [2, 1, 0].map(|before| 4 * OTHERS_MAX as u64 - before));
     }
 }

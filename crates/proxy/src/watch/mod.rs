@@ -12,7 +12,7 @@ mod past;
 mod spots;
 mod tracer;
 
-pub(crate) use frames::{Frames, WATCHERS, Watcher};
+pub(crate) use frames::{Door, Frames, Watcher};
 pub(crate) use journal::{Journal, Said};
 pub(crate) use labels::Labels;
 pub(crate) use members::Members;

@@ -1,18 +1,19 @@
 //! Calls as they pass, for whoever asks. While nobody does, it costs an event loop one load.
 //!
 //! An event loop copies what a call was into the queue of everyone who wants it; names and paths are found when it is read. What does not
-//! fit is counted: no call waits for a listener.
+//! fit is counted: no call waits for a listener, nor for a lock.
 
 use super::{Outcome, Seen};
 use crate::pool::lock;
+use arc_swap::ArcSwap;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::time::Span;
 use midas_nfs::nfs3::{CreateOk, FileHandle, Nfsstat3, Procedure, Reply};
 use std::net::IpAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Who listens, and what they want to hear.
@@ -20,14 +21,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 pub(crate) struct Tracer {
     started: Instant,
     listening: AtomicUsize,
-    listeners: Mutex<Listeners>,
-}
-
-#[derive(Debug, Default)]
-struct Listeners {
-    /// Of the last one.
-    number: u64,
-    all: Vec<Listener>,
+    listeners: ArcSwap<Vec<Arc<Listener>>>,
+    /// The number of the last listener; held by whoever changes who listens, never by an event loop.
+    last: Mutex<u64>,
 }
 
 #[derive(Debug)]
@@ -36,7 +32,11 @@ struct Listener {
     wants: Wants,
     queue: Sender<Passed>,
     /// Calls that did not fit since the last that did.
-    missed: u64,
+    missed: AtomicU64,
+    /// Calls that did fit.
+    told: AtomicU64,
+    /// How many had when it was last seen to read, and when that was.
+    reads: Mutex<(u64, Instant)>,
 }
 
 /// Which calls to tell of, as far as an event loop can say at once. What is given must all hold.
@@ -73,7 +73,12 @@ pub(crate) struct Passed {
 
 impl Default for Tracer {
     fn default() -> Self {
-        Self { started: Instant::now(), listening: AtomicUsize::new(0), listeners: Mutex::default() }
+        Self {
+            started: Instant::now(),
+            listening: AtomicUsize::new(0),
+            listeners: ArcSwap::default(),
+            last: Mutex::new(0),
+        }
     }
 }
 
@@ -86,37 +91,74 @@ impl Tracer {
 
     /// A call was answered, with these results if it was accepted as a call.
     pub(crate) fn saw(&self, seen: &Seen<'_>, results: Option<&[u8]>) {
-        let mut listeners = lock(&self.listeners);
         let mut passed = None;
-        for listener in listeners.all.iter_mut().filter(|listener| listener.wants.hold(seen)) {
+        for listener in self.listeners.load().iter().filter(|listener| listener.wants.hold(seen)) {
+            let Ok(place) = listener.queue.try_reserve() else {
+                listener.missed.fetch_add(1, Relaxed);
+                continue;
+            };
             let passed = passed.get_or_insert_with(|| Passed::of(self.started, seen, results));
-            let told = Passed { missed: listener.missed, ..passed.clone() };
-            match listener.queue.try_send(told) {
-                Ok(()) => listener.missed = 0,
-                Err(_) => listener.missed += 1,
-            }
+            place.send(Passed { missed: listener.missed.swap(0, Relaxed), ..passed.clone() });
+            listener.told.fetch_add(1, Relaxed);
         }
     }
 
     /// One more listener: its number, and what it hears. None if there are too many.
     pub(crate) fn listen(&self, wants: Wants) -> Option<(u64, Receiver<Passed>)> {
-        let mut listeners = lock(&self.listeners);
-        if listeners.all.len() == LISTENERS {
+        let mut last = lock(&self.last);
+        let mut all = self.listeners.load().to_vec();
+        if all.len() == LISTENERS {
             return None;
         }
         let (queue, hears) = channel(QUEUE);
-        listeners.number += 1;
-        let number = listeners.number;
-        listeners.all.push(Listener { number, wants, queue, missed: 0 });
-        self.listening.store(listeners.all.len(), Relaxed);
-        Some((number, hears))
+        *last += 1;
+        all.push(Arc::new(Listener::new(*last, wants, queue)));
+        self.set(all);
+        Some((*last, hears))
     }
 
     /// One fewer.
     pub(crate) fn leave(&self, number: u64) {
-        let mut listeners = lock(&self.listeners);
-        listeners.all.retain(|listener| listener.number != number);
-        self.listening.store(listeners.all.len(), Relaxed);
+        self.keep(|listener| listener.number != number);
+    }
+
+    /// Drops those who have not read for too long: their places are for others, and what they hear ends.
+    pub(crate) fn drop_stalled(&self, now: Instant) {
+        if self.listening() {
+            self.keep(|listener| !listener.stalled(now));
+        }
+    }
+
+    fn keep(&self, stays: impl Fn(&Listener) -> bool) {
+        let _changing = lock(&self.last);
+        let mut all = self.listeners.load().to_vec();
+        let before = all.len();
+        all.retain(|listener| stays(listener));
+        if all.len() < before {
+            self.set(all);
+        }
+    }
+
+    fn set(&self, all: Vec<Arc<Listener>>) {
+        self.listening.store(all.len(), Relaxed);
+        self.listeners.store(Arc::new(all));
+    }
+}
+
+impl Listener {
+    fn new(number: u64, wants: Wants, queue: Sender<Passed>) -> Self {
+        let reads = Mutex::new((0, Instant::now()));
+        Self { number, wants, queue, missed: AtomicU64::new(0), told: AtomicU64::new(0), reads }
+    }
+
+    /// Whether its queue has been full for [`PATIENCE`], and nothing was taken from it. Asked now and then.
+    fn stalled(&self, now: Instant) -> bool {
+        let told = self.told.load(Relaxed);
+        let mut reads = lock(&self.reads);
+        if self.queue.capacity() > 0 || told != reads.0 {
+            *reads = (told, now);
+        }
+        now.saturating_duration_since(reads.1) >= PATIENCE
     }
 }
 
@@ -183,6 +225,8 @@ fn cut(name: &[u8]) -> Box<[u8]> {
 pub(crate) const LISTENERS: usize = 4;
 /// Calls that wait to be read by a listener.
 const QUEUE: usize = 4096;
+/// Who has a full queue and reads nothing for so long is gone, or as good as that.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a name.
 const NAME_MOST: usize = 1024;
 
@@ -262,6 +306,25 @@ mod tests {
         assert_eq!([hears.try_recv().unwrap().missed, hears.try_recv().unwrap().missed], [3, 0]);
         tracer.leave(number);
         assert!(!tracer.listening());
+    }
+
+    #[test]
+    fn who_reads_nothing_is_dropped_who_is_slow_is_not() {
+        let (tracer, begin) = (Tracer::default(), Instant::now());
+        let (_, mut stalls) = tracer.listen(Wants::default()).unwrap();
+        let (_, mut slow) = tracer.listen(Wants::default()).unwrap();
+        let (_, mut idle) = tracer.listen(Wants { procedure: Some(Procedure::Mkdir), ..Wants::default() }).unwrap();
+        let call = seen(Procedure::Getattr, Outcome::Here);
+        (0..=QUEUE).for_each(|_| tracer.saw(&call, None));
+        for seconds in 0..=PATIENCE.as_secs() {
+            assert!(!stalls.is_closed(), "after {seconds} s");
+            slow.try_recv().unwrap();
+            tracer.saw(&call, None);
+            tracer.drop_stalled(begin + Duration::from_secs(seconds));
+        }
+        assert!(stalls.is_closed() && !slow.is_closed() && !idle.is_closed() && tracer.listening());
+        (0..QUEUE).for_each(|_| drop(stalls.try_recv().unwrap()));
+        assert!(stalls.try_recv().is_err() && idle.try_recv().is_err());
     }
 
     #[test]
