@@ -243,14 +243,20 @@ fn client_key(client: IpAddr) -> Key {
 
 /// The sums of all sketches. Most calls first; of equals always the same first.
 fn merged<'s, K: Hash + Ord, V: Copy + 's>(
-    sketches: impl Iterator<Item = &'s Sketch<V>>,
+    sketches: impl Iterator<Item = &'s Sketch<V>> + Clone,
     key: impl Fn(&V) -> K,
 ) -> Vec<Heat<V>> {
+    // Whoever has no slot in a sketch may have had its least count there; whoever has one gets that instead.
+    let absent = sketches.clone().map(Sketch::least_count).sum();
+    let unseen = Weight { calls: absent, ..Weight::default() };
     let mut all = HashMap::new();
-    for Slot { weight, error, value, .. } in sketches.flat_map(Sketch::slots) {
-        let heat = all.entry(key(value)).or_insert(Heat { what: *value, weight: Weight::default(), error: 0 });
-        heat.weight += *weight;
-        heat.error += error;
+    for sketch in sketches {
+        let least = sketch.least_count();
+        for Slot { weight, error, value, .. } in sketch.slots() {
+            let heat = all.entry(key(value)).or_insert(Heat { what: *value, weight: unseen, error: absent });
+            heat.weight += Weight { calls: weight.calls - least, ..*weight };
+            heat.error = heat.error - least + error;
+        }
     }
     let mut all: Vec<(K, Heat<V>)> = all.into_iter().collect();
     all.sort_by(|(one, first), (other, second)| {
@@ -312,6 +318,25 @@ mod tests {
         assert_eq!((hot.what.handle(), hot.weight.calls, hot.error), (&b"hot"[..], 200, 0));
         assert_eq!((warm.what.handle(), warm.weight.nanos), (&b"warm"[..], 200_000_000));
         assert_eq!((reading.clients.len(), reading.clients[0].weight.calls, reading.users.len()), (1, 300, 5));
+    }
+
+    #[test]
+    fn no_count_over_all_loops_is_too_low_nor_too_high_by_more_than_its_error() {
+        let (spots, names, mut truth) = (Spots::new(3), Names::default(), HashMap::<Vec<u8>, u64>::new());
+        for number in 0..30_000_u64 {
+            // Some are everywhere, some in one loop alone, and most lose their slots; the last loop has room for all.
+            let (chance, at) = (mix(number), (number % 20 / 9) as usize);
+            let directory = (chance >> 32) % (1 + chance % [2000, 600, 100][at]) * (1 + at as u64 % 2);
+            let handle = directory.to_be_bytes();
+            spots.saw(at, &names, &seen(1, 1, &handle, FORWARDED));
+            *truth.entry(handle.to_vec()).or_default() += 1;
+        }
+        let reading = spots.read(START);
+        assert!(reading.directories.len() > usize::from(DIRECTORIES));
+        for Heat { what, weight, error } in &reading.directories {
+            let (calls, most) = (truth[what.handle()], weight.calls);
+            assert!((most - error..=most).contains(&calls), "{:?}: {most} less {error}, but {calls}", what.handle());
+        }
     }
 
     /// What is told of hits: as many as there were, and in their proportions, whatever their rhythm.
