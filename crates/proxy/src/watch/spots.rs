@@ -1,6 +1,6 @@
 //! Who asks most, and for what: directories, clients and users, each loop's own.
 //!
-//! Most calls that a cache answers take a few instructions here: every 32nd or so is counted, for all since the one before. The distance
+//! Most calls that a cache answers take a few instructions here: every 128th or so is counted, for all since the one before. The distance
 //! is drawn anew each time, so that it does not march in step with what clients repeat. All others are counted one by one.
 
 use super::{Names, Outcome, Seen};
@@ -267,8 +267,8 @@ fn merged<'s, K: Hash + Ord, V: Copy + 's>(
 
 /// How long a window runs: short enough for a storm to be on top a second after its start.
 const WINDOW: Span = Span::from_secs(5);
-/// Hits between two that are counted are 1 to this many, all equally likely: 32.5 on average.
-const STRIDE_MOST: u32 = 64;
+/// Hits between two that are counted are 1 to this many, all equally likely: 128.5 on average.
+const STRIDE_MOST: u32 = 256;
 /// Slots of one loop's window: a count is too high by this part of all calls at most.
 const DIRECTORIES: u16 = 256;
 const CLIENTS: u16 = 256;
@@ -343,9 +343,9 @@ mod tests {
     #[test]
     fn hits_are_sampled_and_their_shares_are_kept_though_they_come_in_step() {
         let names = Names::default();
-        for period in [2, 8, 32, 64, 65] {
+        for period in [2, 8, 64, 128, 129] {
             let (spots, mut told) = (Spots::new(1), 0);
-            for number in 0..200_000 {
+            for number in 0..1_600_000 {
                 if spots.due(0) {
                     let handle: &[u8] = if number % period == 0 { b"one" } else { b"other" };
                     spots.saw(0, &names, &seen(1, 1, handle, Outcome::Hit));
@@ -353,8 +353,8 @@ mod tests {
                 }
             }
             let reading = spots.read(START);
-            assert!((5_000..8_000).contains(&told), "{told}");
-            assert!((199_936..=200_000).contains(&reading.calls), "{}", reading.calls);
+            assert!((10_000..16_000).contains(&told), "{told}");
+            assert!((1_599_744..=1_600_000).contains(&reading.calls), "{}", reading.calls);
             let one = reading.directories.iter().find(|heat| heat.what.handle() == b"one").unwrap();
             let share = one.weight.calls as f64 / reading.calls as f64 * f64::from(period);
             assert!((0.7..1.3).contains(&share), "{period}: {share}");
