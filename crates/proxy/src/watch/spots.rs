@@ -402,14 +402,27 @@ mod tests {
     }
 
     #[test]
-    fn memory_does_not_grow_with_directories_and_clients() {
+    fn memory_does_not_grow_with_ten_thousand_clients_and_a_million_directories() {
         let (spots, names) = (Spots::new(1), Names::default());
-        for number in 0..100_000_u32 {
-            spots.saw(0, &names, &seen(number, number, &number.to_be_bytes(), FORWARDED));
+        let places = || {
+            let windows = lock(&spots.loops[0].windows);
+            let slots = |window: &Window| {
+                let Window { directories, clients, users, .. } = window;
+                [directories.slots().as_ptr().addr(), clients.slots().as_ptr().addr(), users.slots().as_ptr().addr()]
+            };
+            let mut places = [slots(&windows.running), slots(&windows.before)];
+            places.sort_unstable();
+            places
+        };
+        let before = places();
+        for number in 0..1_000_000_u32 {
+            let (client, handle) = (number % 10_000, number.to_be_bytes());
+            spots.saw(0, &names, &seen(client, client, &handle, FORWARDED));
         }
+        assert_eq!(places(), before, "what grows must move");
         let reading = spots.read(START);
         let lengths = [reading.directories.len(), reading.clients.len(), reading.users.len()];
         assert_eq!(lengths, [DIRECTORIES, CLIENTS, USERS].map(usize::from));
-        assert_eq!(reading.calls, 100_000);
+        assert_eq!(reading.calls, 1_000_000);
     }
 }
