@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// A running proxy; it ends when this is dropped.
 pub struct Proxy {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<()>>,
     nfs: Vec<SocketAddr>,

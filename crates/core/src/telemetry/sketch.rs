@@ -90,6 +90,14 @@ impl<V> Sketch<V> {
         &self.slots
     }
 
+    /// What a key without a slot may have had at most: nothing while there is room, the least count afterwards.
+    pub fn least_count(&self) -> u64 {
+        match self.slots.len() < self.slots_max {
+            true => 0,
+            false => self.slots.iter().map(|slot| slot.weight.calls).min().unwrap_or_default(),
+        }
+    }
+
     /// All calls that were counted.
     pub const fn total(&self) -> u64 {
         self.total
@@ -173,6 +181,17 @@ mod tests {
                 assert!((seen - slot.error..=seen).contains(&true_calls), "{seed}: {slot:?}, but {true_calls}");
                 assert!(slot.error * u64::from(SLOTS) <= sketch.total(), "{seed}: {slot:?}");
             }
+        }
+    }
+
+    #[test]
+    fn whoever_has_no_slot_has_the_least_count_at_most() {
+        for (seed, length) in (0..20).flat_map(|seed| [(seed, 10), (seed, 20_000)]) {
+            let (sketch, truth) = stream(seed, length);
+            let absent = |number: &usize| sketch.slots().iter().all(|slot| slot.value != *number as u64);
+            let most = (0..truth.len()).filter(absent).map(|number| truth[number]).max();
+            assert!(most <= Some(sketch.least_count()), "{seed}, {length}: {most:?}, {}", sketch.least_count());
+            assert_eq!(sketch.least_count() > 0, sketch.slots().len() == usize::from(SLOTS), "{seed}, {length}");
         }
     }
 

@@ -301,3 +301,49 @@ const CACHED: [Procedure; 8] = [
 ];
 /// Upper bounds of the buckets that are shown of each server, in microseconds: some of [`BUCKETS`].
 const FEW: [u64; 12] = [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Proxy;
+    use crate::config::Config;
+    use crate::watch::Seen;
+    use midas_core::key::Key;
+    use midas_core::time::Span;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn ten_thousand_clients_and_a_million_directories_add_no_line() {
+        let text = "[listen]\nnfs = [\"127.0.0.1:0\"]\n[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.2:1\"]\n\
+                    [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"127.0.0.1\"\n";
+        let proxy = Proxy::start_member(&Config::parse(text).unwrap()).unwrap();
+        let (shared, at) = (&proxy.shared, proxy.shared.clock.now());
+        let lines = || super::text(shared, "").1.lines().count();
+        let before = lines();
+        assert!(before > 100, "{before}");
+        for number in 0..1_000_000_u32 {
+            let (client, handle) = (number % 10_000, number.to_be_bytes());
+            let place = Key::of(&handle);
+            shared.watch.names.learn(place, (Key(1), &handle), Some(true));
+            let seen = Seen {
+                client: Ipv4Addr::from_bits(client).into(),
+                uid: Some(client),
+                procedure: Procedure::Getattr,
+                realm: 0,
+                place,
+                handle: &handle,
+                name: None,
+                to: None,
+                linked: None,
+                outcome: Outcome::Here,
+                status: None,
+                took: Span::ZERO,
+                served: Span::ZERO,
+                at,
+            };
+            shared.watch.saw(0, &seen, None);
+        }
+        assert_eq!(shared.watch.spots.read(at).calls, 1_000_000);
+        assert_eq!(lines(), before);
+    }
+}
