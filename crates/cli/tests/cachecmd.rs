@@ -309,7 +309,7 @@ fn a_writer_past_midas_demotes_the_export_a_reader_does_not_and_set_arms_it_agai
     assert!(sampled <= 100, "{sampled} hits were checked");
     let why = why.unwrap();
     assert!(why.contains("writes past MIDAS: #"), "{why}");
-    let hex = |handle: &Vec<u8>| handle.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |handle: &Vec<u8>| handle.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     assert!(hot.iter().chain([&dir]).all(|handle| !why.contains(&hex(handle))), "who may read it may not call: {why}");
     assert_eq!(world.cache()["mode"], "strict");
     assert!(world.run("status").contains("writes past MIDAS"), "it is said where people look");
