@@ -5,7 +5,7 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, require};
+use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, require, until};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, DirOp, Fattr3, Nfsstat3, Reply, Sattr3, StableHow, Verifier};
 use std::collections::HashSet;
@@ -203,6 +203,25 @@ fn a_hundred_thousand_names_are_listed_once_each_over_three_unmodified_servers()
     let root = mounted.root.clone();
     let (dir, _) = mounted.lookup(&root, "many").unwrap();
     list_while_others_write(&proxy.endpoint(), &dir, |_| {});
+}
+
+/// As a head of Ganesha fails while another call removes a name: it is asked twice more before the client is told.
+#[test]
+fn a_listing_that_fails_as_no_listing_can_is_asked_for_again() {
+    let mut nfsd = Nfsd::start(&["--servers", "1"]);
+    let proxy = Serve::start(&nfsd.endpoints());
+    let mut mounted = Mounted::at(&proxy.endpoint());
+    let dir = mounted.mkdir("some");
+    nfsd.tell("fault 0 fail:NOENT");
+    until("it fails", || mounted.getattr(&dir) == Err(Nfsstat3::NOENT));
+    let sent = |proxy: &Serve| proxy.servers()[0]["dispatched"].as_u64().unwrap();
+    let (cookieverf, count) = (Verifier::default(), PAGE);
+    let page = Call::Readdir { dir: handle(&dir), cookie: 0, cookieverf, count };
+    for (call, times) in [(Call::Lookup { what: at(&dir, "name") }, 1), (page, 3)] {
+        let before = sent(&proxy);
+        assert_eq!(mounted.nfs.nfs(&call).unwrap().status(), Nfsstat3::NOENT);
+        assert_eq!(sent(&proxy) - before, times, "{call:?}");
+    }
 }
 
 /// A proxy that is told for how long servers believe what they knew.

@@ -164,11 +164,13 @@ fn sigterm_answers_what_was_read_and_clients_go_on_at_the_next_daemon_without_an
 #[test]
 fn a_second_signal_ends_a_drain_and_the_drain_has_its_limit() {
     for second in [true, false] {
-        let mut nfsd = Nfsd::start(&["--servers", "1"]);
+        let mut nfsd = Nfsd::start(&["--servers", "1", "--truth"]);
         let more = if second { "" } else { "[limits]\ndrain = \"1s\"" }.to_owned();
         let mut daemon = Site { more, ..site(&nfsd.endpoints()) }.start();
         let (mut client, root) = daemon.client();
         nfsd.tell("fault 0 hang");
+        // Words are heard in their order: when this is answered, it hangs.
+        nfsd.truth();
         let waits = thread::spawn(move || client.nfs(&create(&root, "never")).is_err());
         daemon.until(0, "asked", |server| server["in_flight"] == 1);
         daemon.signal(Signal::TERM);

@@ -213,16 +213,17 @@ impl Loop {
                 tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 let Some(xid) = xid else { return Go::Continue(()) };
-                if flights.get_mut(xid).is_some_and(|(flight, _)| in_doubt(pool, flight, reply)) {
-                    doubted.extend(flights.remove_with(xid));
+                let doubt = flights.get_mut(xid).and_then(|(flight, _)| in_doubt(pool, flight, reply));
+                if let Some(ask) = doubt {
+                    doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
                 } else {
                     let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
                     flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
                 }
                 Go::Continue(())
             });
-            for (flight, record) in doubted {
-                self.ask_another(now, flight, record);
+            for (flight, record, ask) in doubted {
+                self.ask_first(now, flight, record, ask);
             }
             match flow {
                 Ok(Flow::More) => {}
@@ -241,13 +242,12 @@ impl Loop {
         }
     }
 
-    /// A server does not know an object that others may know (nfs3.md, A4): one of them is asked before the client is told.
-    fn ask_another(&mut self, now: Time, flight: Flight, record: Vec<u8>) {
-        let (server, tries) = (flight.sent.ticket.route.to, flight.tries + 1);
+    /// An answer is in doubt (nfs3.md, A4): this server is asked before the client is told.
+    fn ask_first(&mut self, now: Time, flight: Flight, record: Vec<u8>, ask: ServerId) {
+        let tries = flight.tries + 1;
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
-        let pool = &self.shared.exports[call.errand.forward.realm].pool;
-        call.errand.wishes.instead = pool.some_open(server.index() + 1);
+        call.errand.wishes.instead = Some(ask);
         call.errand.tries = tries;
         self.held.push_back(Box::new(call));
     }
@@ -564,28 +564,30 @@ impl Loop {
     }
 }
 
-/// Whether others may know better: an object that a server does not know, or GETATTR of a device that another head of Ganesha made. Only
-/// where what one server knows all know, and only for calls that may be sent again.
-fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> bool {
-    let Some([.., b0, b1, b2, b3]) = reply.first_chunk::<28>() else { return false };
-    let doubtful = match Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])) {
-        Nfsstat3::STALE | Nfsstat3::BADHANDLE => true,
-        Nfsstat3::INVAL => flight.waits.procedure == Procedure::Getattr,
-        _ => false,
-    };
+/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, or GETATTR of a device that another
+/// head of Ganesha made, where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
+/// Ganesha says so of a directory from which another call is removing a name, and knows better at once.
+fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
+    let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
+    let accepted = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
+    if !accepted || flight.tries >= TRIES || !flight.sent.meaning.movable {
+        return None;
+    }
     let server = flight.sent.ticket.route.to;
-    doubtful
-        && reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0]
-        && reply[12..24] == [0; 12]
-        && flight.tries < TRIES
-        && flight.sent.meaning.movable
-        && pool.staleness() == Span::ZERO
-        && pool.some_open(server.index() + 1).is_some_and(|other| other != server)
+    let another = || {
+        let other = pool.some_open(server.index() + 1).filter(|other| *other != server);
+        other.filter(|_| pool.staleness() == Span::ZERO)
+    };
+    match (Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])), flight.waits.procedure) {
+        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL, Procedure::Getattr) => another(),
+        (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
+        _ => None,
+    }
 }
 
 /// For those who watch: nobody was asked.
 pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
-/// Servers whose answer to one call may be doubted.
+/// Answers to one call that may be doubted.
 const TRIES: u8 = 2;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Span = Span::from_millis(20);

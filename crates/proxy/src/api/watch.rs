@@ -134,7 +134,7 @@ pub struct Spot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// From 1, without gaps.
+    /// From 1, growing. Of old ones the decisions are forgotten first.
     pub number: u64,
     /// Since the daemon's start.
     pub uptime_ms: u64,
