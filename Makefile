@@ -32,6 +32,9 @@ NEXTEST := $(shell cargo nextest --version 2>/dev/null)
 RUN_TESTS := $(if $(NEXTEST),cargo nextest run,cargo test)
 # Optimised, but linked quickly: see Cargo.toml.
 PROVE := $(if $(NEXTEST),--cargo-profile,--profile) prove
+# With nextest `make test` builds every test at once and runs them in two goes: what is built by itself is built with other features, anew.
+UNIT_TESTS = --workspace --exclude midas-cli --lib --bins --tests
+PROOFS := $(if $(NEXTEST),--workspace -E 'package(midas-cli)',-p midas-cli)
 
 .PHONY: help
 help: ## Print this list
@@ -43,6 +46,8 @@ check: fmt lint doc unit short smoke ## Format, lints, docs, unit tests, a short
 .PHONY: test
 # All of it with one build: what is checked at run time only in a build for debugging is in `make check`.
 test: UNIT_BUILD := $(PROVE)
+test: UNIT_TESTS := $(if $(NEXTEST),--workspace -E 'not package(midas-cli)',$(UNIT_TESTS))
+test: SMOKE_BUILD := $(if $(NEXTEST),true)
 test: setup web-count fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
@@ -65,7 +70,7 @@ doc: ## Build the API documentation; warnings are errors
 # The command's own tests are among the proofs.
 .PHONY: unit
 unit: ## Run the unit tests
-	$(RUN_TESTS) $(UNIT_BUILD) --workspace --exclude midas-cli --lib --bins --tests
+	$(RUN_TESTS) $(UNIT_BUILD) $(UNIT_TESTS)
 
 .PHONY: short
 short: ## Run the command's short tests, the tidy test and the digests, in a build for debugging
@@ -96,7 +101,7 @@ build: ## Build the release binary
 
 .PHONY: smoke
 smoke: ## Run a short simulation
-	cargo build --profile prove -p midas-cli
+	$(or $(SMOKE_BUILD),cargo build --profile prove -p midas-cli)
 	$(TARGET)/prove/midas sim run --servers 8 --workload zipf:1.1 --policy first-fit --duration 30s
 
 .PHONY: deny
@@ -105,7 +110,7 @@ deny: ## Check the dependencies' licenses, sources and bans
 
 .PHONY: prove
 prove: ## Run the long proofs against an optimised binary
-	$(RUN_TESTS) $(PROVE) -p midas-cli
+	$(RUN_TESTS) $(PROVE) $(PROOFS)
 
 .PHONY: advisories
 advisories: ## Check the dependencies against the advisory database (needs the network)

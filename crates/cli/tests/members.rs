@@ -250,9 +250,9 @@ fn set((client, root): &mut (Client, Vec<u8>), mode: u32) -> bool {
 const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 const CLIENTS: u32 = 32;
 const CREATES: &str =
-    "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 45s --timeout 60s --keep";
+    "--op create --connections 11 --depth 4 --directories 1 --files 1 --duration 30s --timeout 60s --keep";
 /// Calls between two faults of a soak.
 const CALM: usize = 50_000;
-/// Time for everything to happen twice, or once on a busy machine.
-const SHORT: Duration = Duration::from_secs(45);
+/// Time for everything to happen once, on a busy machine too.
+const SHORT: Duration = Duration::from_secs(30);
 const READS: u64 = 20;
