@@ -56,23 +56,33 @@ fn show(cluster: &Cluster) -> String {
     lines.push(format!(
         "load shares: {told} told ({bytes} bytes at most), {heard} heard ({lag_ms:.3} ms old on average), {refused} refused"
     ));
-    let refused: Vec<String> =
-        cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
-    if !refused.is_empty() || cluster.lost > 0 {
-        lines.push(format!("refused: {}; lost: {}", refused.join(", "), cluster.lost));
-    }
+    lines.push(of_refused(cluster));
     lines.join("\n")
 }
 
-fn of_leases(leases: &Leases) -> String {
+/// Messages that were not taken, and why.
+pub(crate) fn of_refused(cluster: &Cluster) -> String {
+    let refused: Vec<String> =
+        cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
+    let refused = if refused.is_empty() { "nothing".to_owned() } else { refused.join(", ") };
+    format!("refused: {refused}; lost: {}", cluster.lost)
+}
+
+/// Whether this member may answer and act by its leases.
+pub(crate) fn of_standing(leases: &Leases) -> String {
     let held = match (&leases.blocked, leases.live_ms > 0.0) {
         (Some(why), _) => format!("blocked, {why}"),
         (None, true) => format!("held for {:.1} s more", leases.live_ms / 1e3),
         (None, false) => "not held: reads go to the servers".to_owned(),
     };
     let acts = if leases.acts { "" } else { "; mutations wait" };
+    format!("{held}{acts}")
+}
+
+fn of_leases(leases: &Leases) -> String {
     format!(
-        "leases: {held}{acts}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} left under holds, {} wait, {} of the cluster's pending",
+        "leases: {}; {} announced ({:.3} ms on average, at most {:.1} ms, {} refused), {} left under holds, {} wait, {} of the cluster's pending",
+        of_standing(leases),
         leases.announced,
         leases.wait_mean_ms,
         leases.wait_max_ms,

@@ -80,7 +80,7 @@ fn recorded(line: &[u8], numbers: &mut Numbers) -> Result<Recorded, String> {
     let traced: Traced = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let procedure = Procedure::ALL.into_iter().find(|procedure| procedure.name() == traced.procedure);
     let procedure = procedure.ok_or_else(|| format!("unknown procedure '{}'", traced.procedure.escape_debug()))?;
-    let op = op(procedure).ok_or_else(|| format!("{procedure} is about nothing"))?;
+    let op = midas_nfsd::kind(procedure).ok_or_else(|| format!("{procedure} is about nothing"))?;
     let to = traced.to.map(|(place, name)| Ok::<_, String>((digest(&place)?, number(&mut numbers.names, name))));
     Ok(Recorded {
         at: Time::ZERO + Span::from_micros(traced.at_us),
@@ -92,27 +92,6 @@ fn recorded(line: &[u8], numbers: &mut Numbers) -> Result<Recorded, String> {
         to: to.transpose()?,
         absent: traced.status == "NOENT",
         ok: traced.status == "OK",
-    })
-}
-
-/// None for what is about no object.
-const fn op(procedure: Procedure) -> Option<Op> {
-    Some(match procedure {
-        Procedure::Null => return None,
-        Procedure::Getattr => Op::Getattr,
-        Procedure::Setattr => Op::Setattr,
-        Procedure::Lookup => Op::Lookup,
-        Procedure::Access => Op::Access,
-        Procedure::Readlink => Op::Readlink,
-        Procedure::Read => Op::Read,
-        Procedure::Write => Op::Write,
-        Procedure::Create | Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod => Op::Create,
-        Procedure::Remove | Procedure::Rmdir => Op::Remove,
-        Procedure::Rename => Op::Rename,
-        Procedure::Link => Op::Link,
-        Procedure::Readdir | Procedure::Readdirplus => Op::List,
-        Procedure::Fsstat | Procedure::Fsinfo | Procedure::Pathconf => Op::Statfs,
-        Procedure::Commit => Op::Commit,
     })
 }
 

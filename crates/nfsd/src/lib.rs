@@ -18,6 +18,6 @@ pub use handle::Handle;
 pub use memory::Limits;
 pub use namespace::{Identity, Namespace, ServerNumber};
 pub use server::{
-    Bounds, CHANGES_MOST, Command, Config, Executed, Fault, Mark, Nfsd, Queue, Seen, ServiceTimes, Truth,
+    Bounds, CHANGES_MOST, Command, Config, Executed, Fault, Mark, Nfsd, Queue, Seen, ServiceTimes, Truth, kind,
 };
 pub use user::User;

@@ -3,6 +3,7 @@
 use super::grid::{Cell, Column, grid};
 use super::paint::Paint;
 use super::text::{clean, ms, wrap};
+use crate::cluster::{of_refused, of_standing};
 use midas_proxy::api::{Cluster, Member};
 use ratatui::text::Line;
 
@@ -28,7 +29,7 @@ pub(crate) fn lines(cluster: Option<&Cluster>, paint: Paint, width: usize) -> Ve
     let rows: Vec<Vec<Cell>> = cluster.members.iter().map(|member| row(member, &cluster.me, paint)).collect();
     lines.extend(grid(&columns(), &rows, paint, width));
     lines.push(Line::default());
-    lines.extend(sentences(vec![leases(cluster), traffic(cluster), refused(cluster)]));
+    lines.extend(sentences(vec![leases(cluster), traffic(cluster), of_refused(cluster)]));
     lines
 }
 
@@ -83,15 +84,14 @@ fn row(member: &Member, me: &str, paint: Paint) -> Vec<Cell> {
 
 fn leases(cluster: &Cluster) -> String {
     let leases = &cluster.leases;
-    let held = match (&leases.blocked, leases.live_ms > 0.0) {
-        (Some(why), _) => format!("blocked, {why}"),
-        (None, true) => format!("held for {:.1} s more", leases.live_ms / 1e3),
-        (None, false) => "not held: reads go to the servers".to_owned(),
-    };
-    let acts = if leases.acts { "" } else { "; mutations wait" };
     format!(
-        "leases: {held}{acts}; {} announced, {} permitted ({:.3} ms on average), {} wait, {} pending",
-        leases.announced, leases.permitted, leases.wait_mean_ms, leases.waiting, leases.pending
+        "leases: {}; {} announced, {} permitted ({:.3} ms on average), {} wait, {} pending",
+        of_standing(leases),
+        leases.announced,
+        leases.permitted,
+        leases.wait_mean_ms,
+        leases.waiting,
+        leases.pending
     )
 }
 
@@ -101,11 +101,4 @@ fn traffic(cluster: &Cluster) -> String {
         "fetches: {} of {} reads answered by peers, {} of peers' reads answered here; load shares: {} told, {} heard ({:.3} ms old)",
         fetches.fetched, fetches.asked, fetches.lent, shares.told, shares.heard, shares.lag_ms
     )
-}
-
-fn refused(cluster: &Cluster) -> String {
-    let refused: Vec<String> =
-        cluster.refused.iter().filter(|(_, count)| **count > 0).map(|(why, count)| format!("{why} {count}")).collect();
-    let refused = if refused.is_empty() { "nothing".to_owned() } else { refused.join(", ") };
-    format!("refused: {refused}; lost: {}", cluster.lost)
 }

@@ -9,7 +9,7 @@ mod truth;
 
 pub use event::{Bounds, Command};
 pub use fault::Fault;
-pub use service::ServiceTimes;
+pub use service::{ServiceTimes, kind};
 pub use truth::{CHANGES_MOST, Executed, Mark, Queue, Seen, Truth};
 
 use crate::{Identity, Namespace};

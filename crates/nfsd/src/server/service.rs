@@ -44,8 +44,10 @@ impl ServiceTimes {
 
     /// How long call number `number` takes.
     pub(super) fn demand(&self, number: u64, procedure: Procedure) -> Duration {
+        // A NULL is as cheap as the cheapest.
+        let op = kind(procedure).unwrap_or(Op::Getattr);
         match &self.by_procedure[procedure as usize] {
-            Some(service) => Duration::from_nanos(service.demand(self.seed, number, op(procedure)).as_nanos()),
+            Some(service) => Duration::from_nanos(service.demand(self.seed, number, op).as_nanos()),
             None => Duration::ZERO,
         }
     }
@@ -55,10 +57,11 @@ fn names() -> String {
     Procedure::ALL.map(|procedure| procedure.name().to_lowercase()).join(", ")
 }
 
-/// The kinds that the distributions' `+ops` tells apart.
-const fn op(procedure: Procedure) -> Op {
-    match procedure {
-        Procedure::Null | Procedure::Getattr | Procedure::Pathconf => Op::Getattr,
+/// The kind of call that workloads and distributions know a procedure as; None for NULL, which is about no object.
+pub const fn kind(procedure: Procedure) -> Option<Op> {
+    Some(match procedure {
+        Procedure::Null => return None,
+        Procedure::Getattr => Op::Getattr,
         Procedure::Setattr => Op::Setattr,
         Procedure::Lookup => Op::Lookup,
         Procedure::Access => Op::Access,
@@ -70,9 +73,9 @@ const fn op(procedure: Procedure) -> Op {
         Procedure::Rename => Op::Rename,
         Procedure::Link => Op::Link,
         Procedure::Readdir | Procedure::Readdirplus => Op::List,
-        Procedure::Fsstat | Procedure::Fsinfo => Op::Statfs,
+        Procedure::Fsstat | Procedure::Fsinfo | Procedure::Pathconf => Op::Statfs,
         Procedure::Commit => Op::Commit,
-    }
+    })
 }
 
 #[cfg(test)]
