@@ -1,6 +1,6 @@
 // The connection to the daemon: server-sent events, asked for again with growing pauses, and not for ever.
 
-import type { Event, Frame, Point } from "./types";
+import type { Frame, Point } from "./types";
 
 export type State =
   | { is: "connecting" }
@@ -9,12 +9,9 @@ export type State =
   | { is: "given-up"; old: boolean };
 
 export interface Listener {
-  past(points: Point[]): void;
+  /** A connection begins with these; such a frame has all events that the daemon still knows. */
+  begin(points: Point[], frame: Frame): void;
   frame(frame: Frame): void;
-  /** After a gap: what was said meanwhile. */
-  missed(events: Event[]): void;
-  /** The number of the last event that is known. */
-  since(): number;
   state(state: State): void;
 }
 
@@ -41,15 +38,19 @@ export class Live {
     if (this.attempt === 0) this.listener.state({ is: "connecting" });
     const source = new EventSource("/api/v1/live");
     this.source = source;
+    // Whose past it is, the first frame says.
+    let past: Point[] | undefined;
     source.addEventListener("past", (message) => {
       this.heard();
-      this.listener.past(list<Point>(parse(message)));
-      void this.catchUp();
+      past = list<Point>(parse(message));
     });
     source.addEventListener("frame", (message) => {
       this.heard();
       const frame = parse(message);
-      if (frame && typeof frame === "object") this.listener.frame(frame as Frame);
+      if (!frame || typeof frame !== "object") return;
+      if (!past) return this.listener.frame(frame as Frame);
+      this.listener.begin(past, frame as Frame);
+      past = undefined;
     });
     source.onerror = () => void this.lost(source);
     this.listenForSilence();
@@ -62,7 +63,7 @@ export class Live {
   }
 
   private heard(): void {
-    if (this.attempt >= 0) this.listener.state({ is: "live" });
+    this.listener.state({ is: "live" });
     this.attempt = 0;
     this.listenForSilence();
   }
@@ -89,15 +90,6 @@ export class Live {
     const pause = PAUSES[Math.min(this.attempt - 1, PAUSES.length - 1)] ?? 15;
     this.listener.state({ is: "lost", again: pause, attempt: this.attempt, old });
     this.timer = window.setTimeout(() => this.connect(), pause * 1000);
-  }
-
-  private async catchUp(): Promise<void> {
-    try {
-      const answer = await fetch(`/api/v1/journal?since=${this.listener.since()}`);
-      if (answer.ok) this.listener.missed(list<Event>(await answer.json()));
-    } catch {
-      // The stream's own loss says so.
-    }
   }
 }
 

@@ -32,7 +32,8 @@ export class Log {
   update(store: Store): void {
     const words = this.words.value.trim().toLowerCase();
     const last = store.events.at(-1)?.number ?? 0;
-    const wanted = `${last}|${store.events.length}|${words}|${[...this.off].join()}`;
+    // The time of the first event, too: another daemon may have as many, and clocks are set.
+    const wanted = `${store.at(0)}|${last}|${store.events.length}|${words}|${[...this.off].join()}`;
     if (wanted === this.drawn) return;
     this.drawn = wanted;
     const found = store.events.filter((event) => this.fits(event, words)).reverse();

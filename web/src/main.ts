@@ -25,19 +25,14 @@ const panels = new Panels(draw);
 const log = new Log(draw);
 
 const live = new Live({
-  past: (points) => {
-    if (store.past(points)) startedAnew();
+  begin: (points, frame) => {
+    if (store.begin(points, frame)) startedAnew();
     soon();
   },
   frame: (frame) => {
-    if (store.add(frame)) startedAnew();
+    store.add(frame);
     soon();
   },
-  missed: (events) => {
-    store.learn(events);
-    soon();
-  },
-  since: () => store.lastEvent(),
   state: tellState,
 });
 

@@ -5,8 +5,6 @@ import type { Event, Frame, Point, Server } from "./types";
 /** As the daemon's: five minutes. */
 export const POINTS_MAX = 600;
 export const EVENTS_MAX = 1000;
-/** More than a frame is ever late. */
-const LATER_MS = 30_000;
 
 export class Store {
   points: Point[] = [];
@@ -16,19 +14,17 @@ export class Store {
   /** Wall clock at the daemon's start, in milliseconds. */
   private born = 0;
 
-  /** All that the charts show, again: after the first connection, and after every later one. Whether the daemon is another one than before. */
-  past(points: Point[]): boolean {
-    const anew = this.another(points.at(-1));
+  /** What a connection begins with, the first and every later one: all that the charts show, and the first frame. Whether the daemon is another one than before. */
+  begin(points: Point[], frame: Frame): boolean {
+    const anew = this.another(frame);
     if (anew) this.forget();
     this.points = points.slice(-POINTS_MAX);
-    this.settle();
+    this.add(frame);
     return anew;
   }
 
-  /** A new frame. Whether the daemon is another one than before. */
-  add(frame: Frame): boolean {
-    const anew = this.another(frame.point);
-    if (anew) this.forget();
+  /** A new frame, of the same connection. */
+  add(frame: Frame): void {
     this.frame = frame;
     if (frame.point && number(frame.point) > number(this.points.at(-1))) {
       this.points.push(frame.point);
@@ -36,13 +32,12 @@ export class Store {
     }
     this.settle();
     this.learn(frame.events ?? []);
-    return anew;
   }
 
-  /** Its numbers began anew, or it was started later than the one that was known: what is known is of no use. */
-  private another(point: Point | undefined): boolean {
-    if (!point || !this.frame) return false;
-    return number(point) < number(this.frame.point) || Date.now() - (point.uptime_ms ?? 0) - this.born > LATER_MS;
+  /** It was started at another time, or, if it is too old to say when, its numbers began anew: what is known is of no use. */
+  private another(frame: Frame): boolean {
+    if (!this.frame) return false;
+    return frame.status?.started_unix_ms !== this.frame.status?.started_unix_ms || number(frame.point) < number(this.frame.point);
   }
 
   private forget(): void {
@@ -53,16 +48,12 @@ export class Store {
   }
 
   /** Takes in what is new; the order of arrival does not matter. */
-  learn(events: Event[]): void {
+  private learn(events: Event[]): void {
     if (events.length === 0) return;
     const known = new Map(this.events.map((event) => [event.number ?? 0, event]));
     for (const event of events) known.set(event.number ?? 0, event);
     const sorted = [...known.values()].sort((a, b) => (a.number ?? 0) - (b.number ?? 0));
     this.events = sorted.slice(-EVENTS_MAX);
-  }
-
-  lastEvent(): number {
-    return this.events.at(-1)?.number ?? 0;
   }
 
   /** A copy that stays as it is. */

@@ -147,6 +147,7 @@ export class Tables {
       ["Fetched from others", `${count(cluster.fetches?.fetched)} of ${count(cluster.fetches?.asked)}, lent ${count(cluster.fetches?.lent)}`],
       ["Load shares", `${count(cluster.shares?.told)} told, ${count(cluster.shares?.heard)} heard, ${ms(cluster.shares?.lag_ms)} late`],
     ];
+    if (cluster.cut_off) facts.unshift(["Cut off from the majority", "reads go to the servers, changes on lease exports wait", "bad"]);
     if (cluster.failed) facts.unshift(["Takes no part", cluster.failed, "bad"]);
     const list = byId("leases");
     while (list.children.length > facts.length) list.lastElementChild?.remove();

@@ -65,6 +65,8 @@ export interface Event {
 export interface Status {
   version?: string;
   uptime_seconds?: number;
+  /** Stays while the daemon runs; another start has another. */
+  started_unix_ms?: number;
   not_ready?: string[];
   bypass?: boolean;
   clients?: number;
@@ -112,6 +114,7 @@ export interface Cluster {
   me?: string;
   epoch?: number;
   in_view?: boolean;
+  cut_off?: boolean;
   present?: number;
   leader?: string | null;
   term?: number;

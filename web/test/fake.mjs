@@ -10,6 +10,7 @@ const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const PORT = Number(process.argv[2] ?? 8300);
 const KIND = process.env.FAKE ?? "full";
 const EVERY_MS = 500;
+const STARTED_MS = Date.now();
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 export const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
@@ -132,9 +133,9 @@ const cluster = () => ({
 
 function frame({ point, load, hot: heat }, since) {
   if (KIND === "old") return { point: { number, uptime_ms: number * EVERY_MS }, status: { version: "0.0.9", pools: [{ servers: [{ name: "mds1" }] }] } };
-  if (KIND === "empty") return { point: { number, uptime_ms: number * EVERY_MS, servers: [], procedures: {}, outcomes: {}, hits: {}, exports: [] }, status: { version: "0.1.0", uptime_seconds: number / 2, not_ready: [], bypass: false, clients: 0, calls: 0, held: 0, exports: [], pools: [] }, hot: { seconds: 10, calls: 0, server_ms: 0, directories: [], clients: [], users: [] }, events: [], cluster: null };
+  if (KIND === "empty") return { point: { number, uptime_ms: number * EVERY_MS, servers: [], procedures: {}, outcomes: {}, hits: {}, exports: [] }, status: { version: "0.1.0", uptime_seconds: number / 2, started_unix_ms: STARTED_MS, not_ready: [], bypass: false, clients: 0, calls: 0, held: 0, exports: [], pools: [] }, hot: { seconds: 10, calls: 0, server_ms: 0, directories: [], clients: [], users: [] }, events: [], cluster: null };
   const status = {
-    version: "0.1.0", uptime_seconds: Math.floor((number * EVERY_MS) / 1000), not_ready: [], bypass: false, clients: 212, calls: sent.reduce((a, b) => a + b, 0), held: Math.round(2 * heat),
+    version: "0.1.0", uptime_seconds: Math.floor((number * EVERY_MS) / 1000), started_unix_ms: STARTED_MS, not_ready: [], bypass: false, clients: 212, calls: sent.reduce((a, b) => a + b, 0), held: Math.round(2 * heat),
     exports: [{ path: "/scratch", pool: "heads", policy: { now: "first-fit", file: "first-fit" }, mode: { now: "lease", file: "lease" }, admitted: 4, routes: {}, cache: { mode: "lease", demoted: null, entries: 184223, bytes: 61234567 } }],
     pools: [{ name: "heads", servers: ["mds1", "mds2", "mds3", "mds4"].map((name, at) => server(name, at, point)) }],
   };
@@ -143,12 +144,15 @@ function frame({ point, load, hot: heat }, since) {
 
 const explanation = (path, op) => ({ export: "/scratch", pool: "heads", op, handle: "", name: null, policy: "first-fit", mode: "lease", mode_because: "the export's", home: "mds3", bound: null, servers: [["mds3", 61, 99.1], ["mds1", 5, 5], ["mds4", 6, 6], ["mds2", 4, 4]].map(([name, in_flight, work]) => ({ name, health: name === "mds2" ? "drained" : "up", excluded: name === "mds2" ? "it is drained" : null, in_flight, work })), to: "mds1", why: "steered", because: `mds3, the home of ${path}, has 61 calls under way; mds1 is the first in its order with at least 2 fewer` });
 
-const listeners = new Set();
+/** Each with the last event that it was told of. */
+const listeners = new Map();
 for (let past = 0; past < Number(process.env.PAST ?? 150); past += 1) step();
 setInterval(() => {
-  const before = events.length;
   const now = step();
-  for (const response of listeners) response.write(`event: frame\ndata: ${JSON.stringify(frame(now, before))}\n\n`);
+  for (const [response, since] of listeners) {
+    response.write(`event: frame\ndata: ${JSON.stringify(frame(now, since))}\n\n`);
+    listeners.set(response, events.length);
+  }
 }, EVERY_MS);
 
 createServer(async (request, response) => {
@@ -157,11 +161,10 @@ createServer(async (request, response) => {
   if (url.pathname === "/api/v1/live") {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     response.write(`event: past\ndata: ${JSON.stringify(KIND === "full" ? points : [])}\n\n`);
-    listeners.add(response);
+    listeners.set(response, 0);
     request.on("close", () => listeners.delete(response));
     return;
   }
-  if (url.pathname === "/api/v1/journal") return json(KIND === "full" ? events.filter((event) => event.number > Number(url.searchParams.get("since") ?? 0)) : []);
   if (url.pathname === "/api/v1/where") {
     const path = url.searchParams.get("path") ?? "";
     return path.startsWith("/scratch") ? json(explanation(path, url.searchParams.get("op"))) : json({ error: `no export holds '${path}'; there is /scratch` }, 404);

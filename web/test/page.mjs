@@ -7,8 +7,9 @@ import { delimiter, join } from "node:path";
 
 /** As the lab's: a machine with other work is slow. */
 export const PATIENCE = 60_000;
-/** What the console called an error, and requests that failed. */
+/** What the console called an error, and requests that failed, but for those that are meant to. */
 export const errors = [];
+const meant = [];
 let bytes = 0;
 let opened;
 let own;
@@ -31,17 +32,26 @@ export async function open(address, { width, height, scheme }) {
   const browser = await launch();
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
   page.setDefaultTimeout(PATIENCE);
-  page.on("console", (message) => message.type() === "error" && errors.push(`console: ${message.text()}`));
-  page.on("pageerror", (error) => errors.push(`error: ${error.stack}`));
+  page.on("console", (message) => message.type() === "error" && note(message.text(), message.location().url));
+  page.on("pageerror", (error) => note(error.stack));
   // A stream that the page itself closed did not fail.
-  page.on("requestfailed", (request) => request.url().endsWith("/live") || errors.push(`failed: ${request.url()}`));
-  page.on("response", (response) => response.status() >= 400 && errors.push(`${response.status()}: ${response.url()}`));
+  page.on("requestfailed", (request) => request.url().endsWith("/live") || note(request.failure()?.errorText, request.url()));
+  page.on("response", (response) => response.status() >= 400 && note(`answered with ${response.status()}`, response.url()));
   from(address);
-  page.on("request", (request) => request.url().startsWith(own) || errors.push(`elsewhere: ${request.url()}`));
+  page.on("request", (request) => request.url().startsWith(own) || note("elsewhere", request.url()));
   page.on("requestfinished", (request) => void count(request));
   opened = { browser, page };
   await page.goto(address);
   return opened;
+}
+
+function note(what, url = "nowhere") {
+  if (!meant.some((is) => is(what, url))) errors.push(`${what} (${url})`);
+}
+
+/** From now on such an error is none: at this address, in these words. */
+export function means(address, words) {
+  meant.push((what, url) => url === address && words.test(what));
 }
 
 /** Where the page comes from now: it asks nobody else. */
@@ -63,6 +73,14 @@ export async function until(what, holds, argument, page = opened.page) {
     if (Date.now() > end) throw new Error(`not in time: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
+}
+
+/** What the page would say of a number, `shown`, is that number within the rounding that is shown, in one of these units. */
+export function reads(shown, number, units) {
+  const [, whole, part = "", unit = ""] = /^(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d+))? ?([a-zA-Z%]*)$/.exec(shown) ?? [];
+  if (whole === undefined || !(unit in units)) return false;
+  const rounding = 0.5 * 10 ** -part.length;
+  return Math.abs(Number(`${whole.replaceAll(",", "")}.${part}`) - number / units[unit]) <= rounding + 1e-9;
 }
 
 export const value = (selector) => opened.page.getAttribute(selector, "data-value");

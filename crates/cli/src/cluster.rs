@@ -39,13 +39,9 @@ impl Options {
 fn show(cluster: &Cluster) -> String {
     let Cluster { name, me, epoch, present, term, .. } = cluster;
     let leader = cluster.leader.as_deref().unwrap_or("nobody");
-    let standing = match (&cluster.failed, cluster.in_view) {
-        (Some(why), _) => format!("takes no part: {why}"),
-        (None, true) => "in the view".to_owned(),
-        (None, false) => "outside the view".to_owned(),
-    };
+    let (view, does) = (view(cluster.cut_off), does(cluster.failed.as_deref(), cluster.cut_off, cluster.in_view));
     let mut lines = vec![format!(
-        "cluster {name}: view {epoch} with {present} of {} members, led by {leader} (term {term}); {me} is {standing}",
+        "cluster {name}: {view} {epoch} with {present} of {} members, led by {leader} (term {term}); {me} {does}",
         cluster.members.len()
     )];
     let width = cluster.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
@@ -58,6 +54,23 @@ fn show(cluster: &Cluster) -> String {
     ));
     lines.push(of_refused(cluster));
     lines.join("\n")
+}
+
+/// What a member is in its cluster.
+pub(crate) fn does(failed: Option<&str>, cut_off: bool, in_view: bool) -> String {
+    match (failed, cut_off, in_view) {
+        (Some(why), _, _) => format!("takes no part: {why}"),
+        (None, true, _) => {
+            "is cut off from the majority: reads go to the servers, mutations on lease exports wait".to_owned()
+        }
+        (None, false, true) => "is in the view".to_owned(),
+        (None, false, false) => "is outside the view".to_owned(),
+    }
+}
+
+/// Who is cut off knows only which view was the last.
+pub(crate) fn view(cut_off: bool) -> &'static str {
+    if cut_off { "last known view" } else { "view" }
 }
 
 /// Messages that were not taken, and why.

@@ -206,6 +206,13 @@ fn text(report: &Report) -> String {
             report.undecided
         );
     }
+    if report.presumed > 0 {
+        let _ = writeln!(
+            text,
+            "{} changes that were sent again were taken for done because what they would have left was there",
+            report.presumed
+        );
+    }
     if report.torn > 0 {
         let _ = writeln!(text, "{} times of change were read by a server while they changed, in halves", report.torn);
     }

@@ -1,4 +1,4 @@
-//! `midas hot`: who asks most, and for what, over the last seconds.
+//! `midas hot`: who asks most, and for what, over about the last second.
 
 use crate::control::Daemon;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::table::{percent, table};
 use clap::{Args, ValueEnum};
 use midas_proxy::api::watch::{self, Hot, Spot};
 
-/// Show the hottest directories, clients and users of the last seconds
+/// Show the hottest directories, clients and users of the last second
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What counts: calls, or the time that servers spend on them

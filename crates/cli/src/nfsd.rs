@@ -54,6 +54,9 @@ pub(crate) struct Options {
     /// Keep the truth about every executed call, for the command `truth`
     #[arg(long)]
     truth: bool,
+    /// Let every READ move its file's atime, and nothing else, in memory
+    #[arg(long, conflicts_with = "dir")]
+    atime: bool,
     /// Connections that one server takes; further ones are closed at once
     #[arg(long, default_value_t = 16_384)]
     connections: usize,
@@ -135,6 +138,7 @@ impl Options {
             workers: self.workers,
             bounds: Bounds { connections: self.connections, ..Bounds::default() },
             truth: self.truth,
+            atime: self.atime,
         })
     }
 

@@ -1,10 +1,11 @@
 //! `midas status`: how the daemon is, and what was changed while it runs.
 
 use crate::cache::summary;
+use crate::cluster::{does, view};
 use crate::control::Daemon;
 use crate::failure::Failure;
 use clap::Args;
-use midas_proxy::api::{self, Export, Pool, Setting, Status};
+use midas_proxy::api::{self, Export, Membership, Pool, Setting, Status};
 use std::time::Duration;
 
 /// Show how a running daemon, its exports and its servers are
@@ -34,9 +35,16 @@ fn show(status: &Status) -> String {
     if status.bypass {
         lines.push("bypass is on: every call goes to its home (`midas bypass off`)".to_owned());
     }
+    lines.extend(status.cluster.as_ref().map(of_cluster));
     lines.extend(status.exports.iter().flat_map(of_export));
     lines.extend(status.pools.iter().flat_map(of_pool));
     lines.join("\n")
+}
+
+fn of_cluster(membership: &Membership) -> String {
+    let Membership { name, me, in_view, cut_off, present, members, failed } = membership;
+    let (view, does) = (view(*cut_off), does(failed.as_deref(), *cut_off, *in_view));
+    format!("cluster {name}: {me} {does}; {present} of {members} members in its {view}")
 }
 
 fn of_export(export: &Export) -> Vec<String> {
@@ -105,6 +113,25 @@ mod tests {
         let setting = |now: &str| Setting { now: now.to_owned(), file: "first-fit".to_owned() };
         assert_eq!(of_setting("policy", &setting("first-fit")), "policy first-fit");
         assert_eq!(of_setting("policy", &setting("rr")), "policy rr (changed; first-fit in the file)");
+    }
+
+    #[test]
+    fn a_member_that_is_cut_off_says_so() {
+        let member = |cut_off| Membership {
+            name: "site".to_owned(),
+            me: "c".to_owned(),
+            in_view: true,
+            cut_off,
+            present: 3,
+            members: 3,
+            failed: None,
+        };
+        assert_eq!(of_cluster(&member(false)), "cluster site: c is in the view; 3 of 3 members in its view");
+        assert_eq!(
+            of_cluster(&member(true)),
+            "cluster site: c is cut off from the majority: reads go to the servers, mutations on lease exports wait; \
+             3 of 3 members in its last known view"
+        );
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! The dashboard in a real Chromium: a storm of the demo is seen to rise and to fall, its directory, client and user are named, everything can
-//! be clicked; and the numbers are those of `midas status --json`. What is looked at is in web/test/browser.mjs; here is the stage.
+//! be clicked; the numbers are those of `midas status --json`; a daemon that ends and comes back is told of. What is looked at is in
+//! web/test/browser.mjs; here is the stage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 mod support;
 
 use midas_lab::{Part, require};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::demo::Demo;
 use support::nfsd::Nfsd;
 use support::root;
 use support::serve::{Serve, Site};
+use support::writer::Writer;
 
 #[test]
 fn a_browser_sees_a_storm_come_and_go() {
@@ -20,15 +24,52 @@ fn a_browser_sees_a_storm_come_and_go() {
     }
     // The demo never rests. Numbers are compared at a daemon that does, and that has no cluster.
     let nfsd = Nfsd::start(&["--servers", "4"]);
-    let more = "[admin]\ntcp = \"127.0.0.1:0\"\n".to_owned();
-    let quiet = Site { more, ..Site::of(&nfsd.endpoints()) }.start();
+    let more = format!("[admin]\n{ANYWHERE}\n");
+    let mut quiet = Site { more, ..Site::of(&nfsd.endpoints()) }.start();
+    let _writers = ["a", "b", "c"].map(|name| writer(&quiet, name));
     let demo = Demo::start(ROUND);
     assert_eq!(demo.pages.len(), 2, "one of each proxy");
-    let seen = browser(demo.pages[0], &quiet).output().expect("node runs");
-    let said = String::from_utf8_lossy(&seen.stdout);
-    println!("{said}");
-    assert!(seen.status.success(), "{said}\n{}", String::from_utf8_lossy(&seen.stderr));
-    assert!(said.contains("browser: all seen"), "{said}");
+    let mut node = browser(demo.pages[0], &quiet).stdout(Stdio::piped()).spawn().expect("node runs");
+    let mut last = String::new();
+    for line in BufReader::new(node.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
+        println!("{line}");
+        match line.as_str() {
+            END => end(&mut quiet),
+            AGAIN => quiet.again(),
+            _ => {}
+        }
+        last = line;
+    }
+    assert!(node.wait().unwrap().success() && last == "browser: all seen", "the last that was said: {last}");
+}
+
+#[test]
+fn a_page_forgets_what_it_shows_for_another_daemon_and_for_no_clock() {
+    if !require(Part::Node) {
+        return;
+    }
+    let seen = Command::new("node").arg("--test").arg(root().join("web/test/store.mjs")).output().expect("node runs");
+    assert!(
+        seen.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&seen.stdout),
+        String::from_utf8_lossy(&seen.stderr)
+    );
+}
+
+/// A client that stays, with a file whose data is not committed.
+fn writer(quiet: &Serve, name: &str) -> Writer {
+    let mut writer = Writer::create(quiet.client(), name, 1);
+    writer.write();
+    writer
+}
+
+/// Its page will be where it was.
+fn end(quiet: &mut Serve) {
+    let admin = quiet.admin.expect("it was asked for");
+    quiet.rewrite(ANYWHERE, &format!("tcp = \"{admin}\""));
+    quiet.signal(Signal::TERM);
+    assert!(quiet.ended().0.success(), "it ends as it should");
 }
 
 /// What it needs to know of the stage. `MIDAS_SHOTS`, if it is set, goes through: screenshots are put there.
@@ -48,3 +89,7 @@ fn browser(demo: SocketAddr, quiet: &Serve) -> Command {
 
 /// Seconds of a round of the demo: well within the browser's patience, which then sees a storm under every policy.
 const ROUND: u32 = 30;
+const ANYWHERE: &str = "tcp = \"127.0.0.1:0\"";
+/// What the browser asks for.
+const END: &str = "browser: end the daemon";
+const AGAIN: &str = "browser: start the daemon again";

@@ -6,7 +6,7 @@ mod support;
 use midas_lab::raw::handle;
 use midas_lab::{create, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Reply, Sattr3};
+use midas_nfs::nfs3::{Call, DirOp, Fattr3, Nfsstat3, Reply, Sattr3};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,9 +26,9 @@ struct World {
 }
 
 impl World {
-    /// A proxy over three servers that hold `lib/d0/f0`, ..
+    /// A proxy over three servers that hold `lib/d0/f0`, .. and move a file's atime when it is read.
     fn new(export: &'static str) -> Self {
-        let nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+        let nfsd = Nfsd::start(&["--servers", "3", "--truth", "--atime"]);
         let (mut direct, root) = nfsd.endpoint(0).client();
         let lib = mkdir(&mut direct, &root, b"lib");
         for directory in 0..DIRECTORIES {
@@ -73,7 +73,14 @@ fn lookup(client: &mut Client, dir: &[u8], name: &str) -> Option<Vec<u8>> {
 }
 
 fn getattr(client: &mut Client, object: &[u8]) {
-    assert_eq!(client.nfs(&Call::Getattr { object: handle(object) }).unwrap().status(), Nfsstat3::OK);
+    attributes(client, object);
+}
+
+fn attributes(client: &mut Client, object: &[u8]) -> Fattr3 {
+    match client.nfs(&Call::Getattr { object: handle(object) }).unwrap() {
+        Reply::Getattr(Ok(attributes)) => attributes,
+        other => panic!("GETATTR: {other:?}"),
+    }
 }
 
 /// Looks at everything below `lib` once.
@@ -288,18 +295,26 @@ fn a_writer_past_midas_demotes_the_export_a_reader_does_not_and_set_arms_it_agai
         (checked, cache["demoted"].as_str().map(str::to_owned))
     };
     let (mut direct, _) = world.nfsd.endpoint(0).client();
-    for file in &hot {
+    let unread: Vec<Fattr3> = hot.iter().map(|file| attributes(&mut client, file)).collect();
+    for (file, unread) in hot.iter().zip(&unread) {
         let read = Call::Read { file: handle(file), offset: 0, count: 1 };
         assert_eq!(direct.nfs(&read).unwrap().status(), Nfsstat3::OK);
+        let now = attributes(&mut direct, file);
+        assert!(now.atime > unread.atime, "it was read: {now:?}");
+        assert_eq!(Fattr3 { atime: unread.atime, ..now }, *unread, "nothing else is new");
     }
-    until("hits are checked", || look(&mut client).0 >= 20);
+    let before = look(&mut client).0;
+    until("hits are checked", || look(&mut client).0 >= before + 20);
     assert_eq!(look(&mut client).1, None, "who reads past MIDAS changes nothing");
+    assert_eq!(world.cache()["different"], 0, "and no check saw a difference");
+    let kept = hot.iter().zip(&unread).filter(|(file, unread)| attributes(&mut client, file) == **unread).count();
+    assert!(kept > hot.len() / 2, "what was checked is of before: {kept}");
+    let before = look(&mut client).0;
     for file in hot.iter().take(hot.len() / 10) {
         let new_attributes = Sattr3 { size: Some(1), ..Sattr3::default() };
         let change = Call::Setattr { object: handle(file), new_attributes, guard: None };
         assert_eq!(direct.nfs(&change).unwrap().status(), Nfsstat3::OK);
     }
-    let before = look(&mut client).0;
     let mut why = None;
     until("the export is demoted", || {
         why = look(&mut client).1;

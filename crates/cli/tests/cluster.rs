@@ -1,30 +1,71 @@
-//! Two proxies and a witness: they agree, and one that is lost is missed.
+//! Two proxies and a witness: they agree, one that is lost is missed, and one that is cut off or configured otherwise says so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 mod support;
 
-use midas_lab::{Scratch, loopback, until};
+use midas_lab::{Scratch, create, loopback, until};
+use midas_net::Client;
+use midas_nfs::nfs3::{Call, FileHandle, Reply};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::members::{Members, cluster};
 use support::midas;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 
-/// What one daemon says of its cluster; null if it does not answer yet.
-fn cluster(daemon: &Serve) -> Value {
-    let output = midas(&format!("cluster --json --socket {}", daemon.socket().display()));
-    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+fn metrics(daemon: &Serve) -> String {
+    get(daemon, "/metrics")
 }
 
-fn metrics(daemon: &Serve) -> String {
+fn get(daemon: &Serve, path: &str) -> String {
     let mut stream = UnixStream::connect(daemon.socket()).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: midas\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: midas\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// The table of two proxies, a and b, and a witness, w, for one of them.
+fn table(first: u32, member: u32, key: &Path) -> String {
+    let at = |member: u32| format!("{}:{PORT}", Ipv4Addr::from(first + member));
+    format!(
+        "[cluster]\nname = \"test\"\nlisten = \"{}\"\nme = \"{}\"\nkey_file = \"{}\"\nlease = \"1s\"\nsuspect_after = \"2s\"\n\
+         members = [\"a={}\", \"b={}\", \"w={} witness\"]\n",
+        at(member),
+        ["a", "b", "w"][member as usize],
+        key.display(),
+        at(0),
+        at(1),
+        at(2)
+    )
+}
+
+fn witness(site: &Site) -> Serve {
+    Serve::launch(&site.config(), |command| {
+        command.arg("--witness");
+    })
+}
+
+fn leased(daemon: &Serve) -> bool {
+    let leases = &cluster(daemon)["leases"];
+    leases["live_ms"].as_f64().is_some_and(|live| live > 0.0) && leases["blocked"].is_null() && leases["acts"] == true
+}
+
+/// Whether the root's attributes came from the proxy's cache.
+fn from_cache(nfsd: &mut Nfsd, (client, root): &mut (Client, Vec<u8>)) -> bool {
+    let mut asked = || nfsd.executed("GETATTR").iter().sum::<u64>();
+    let before = asked();
+    for _ in 0..READS {
+        let reply = client.nfs(&Call::Getattr { object: FileHandle::new(root).unwrap() }).unwrap();
+        assert!(matches!(reply, Reply::Getattr(Ok(_))), "{reply:?}");
+    }
+    asked() - before < READS
 }
 
 fn present(daemon: &Serve) -> u64 {
@@ -39,24 +80,8 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!midas(&format!("cluster key {}", key.display())).status.success(), "a key is not written over");
     let first = u32::from(loopback(3, &[PORT]));
-    let at = |member: u32| format!("{}:{PORT}", Ipv4Addr::from(first + member));
-    let site = |member: u32| Site {
-        more: format!(
-            "[cluster]\nname = \"test\"\nlisten = \"{}\"\nme = \"{}\"\nkey_file = \"{}\"\nsuspect_after = \"2s\"\n\
-             members = [\"a={}\", \"b={}\", \"w={} witness\"]\n",
-            at(member),
-            ["a", "b", "w"][member as usize],
-            key.display(),
-            at(0),
-            at(1),
-            at(2)
-        ),
-        ..Site::of(&nfsd.endpoints())
-    };
-    let (a, b) = (site(0).start(), site(1).start());
-    let w = Serve::launch(&site(2).config(), |command| {
-        command.arg("--witness");
-    });
+    let site = |member: u32| Site { more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
+    let (a, b, w) = (site(0).start(), site(1).start(), witness(&site(2)));
     until("all three agree", || [&a, &b, &w].into_iter().all(|daemon| present(daemon) == 3));
     let seen = cluster(&a);
     assert_eq!(seen["members"][2]["witness"], true);
@@ -83,4 +108,97 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
     assert_eq!(present(&a), 2, "one of three is no majority: no new view");
 }
 
+#[test]
+fn who_is_cut_off_says_so_on_every_surface_and_lets_calls_without_leases_pass_at_once() {
+    let nfsd = Nfsd::start(&["--servers", "2"]);
+    let members = Members::start(|| Site::of(&nfsd.endpoints()));
+    let (lost, alone) = (&members.daemons[2], "c is cut off from the majority: reads go to the servers");
+    assert!(metrics(lost).contains("midas_cluster_cut_off 0") && !lost.command("status").contains(alone));
+    let said = |what: &str| until(what, || get(lost, "/api/v1/journal?since=0").contains(what));
+    said("lets mutations pass");
+    members.cut_off(2);
+    until("it knows", || cluster(lost)["cut_off"] == true);
+    let seen = cluster(lost);
+    assert_eq!((&seen["leases"]["acts"], &seen["present"]), (&Value::from(false), &Value::from(3)), "{seen}");
+    for surface in ["cluster", "status", "top --once"] {
+        let shown = lost.command(surface);
+        assert!(shown.contains(alone), "midas {surface} says:\n{shown}");
+    }
+    let status: Value = serde_json::from_str(&lost.command("status --json")).unwrap();
+    assert_eq!(status["cluster"]["cut_off"], true, "{status}");
+    let metrics = metrics(lost);
+    assert!(metrics.contains("midas_cluster_cut_off 1") && metrics.contains("midas_cluster_acts 0"), "{metrics}");
+    said("is cut off from the majority");
+    said("holds mutations back");
+    let (mut client, root) = lost.client();
+    let start = Instant::now();
+    (0..CREATES).for_each(|file| drop(create(&mut client, &root, format!("f{file}").as_bytes())));
+    assert!(start.elapsed() < INTENT_WAIT * CREATES / 2, "nobody is there to be waited for: {:?}", start.elapsed());
+    members.heal();
+    members.whole();
+    until("it is cut off no longer", || cluster(lost)["cut_off"] == false);
+    said("is cut off no longer");
+}
+
+#[test]
+fn members_that_differ_answer_nothing_from_caches_until_they_agree_and_everything_else_goes_on() {
+    let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
+    let key = place.path().join("key");
+    midas_proxy::create_cluster_key(&key).unwrap();
+    let first = u32::from(loopback(3, &[PORT]));
+    let site = |member: u32, clients: &'static str| Site {
+        export: LEASED,
+        clients,
+        more: table(first, member, &key),
+        ..Site::of(&nfsd.endpoints())
+    };
+    let (a, b) = (site(0, ALL).start(), site(1, HALF).start());
+    let _w = witness(&site(2, ALL));
+    until("both see that they differ", || {
+        [&a, &b].into_iter().all(|daemon| cluster(daemon)["leases"]["blocked"].is_string())
+    });
+    let shown = a.command("cluster");
+    assert!(shown.contains("blocked, a member in the view has another configuration"), "{shown}");
+    assert!(shown.contains("another configuration: no leases"), "{shown}");
+    let (mut near, mut far) = (a.client(), b.client());
+    for (number, client) in [&mut near, &mut far].into_iter().enumerate() {
+        let (calls, root) = client;
+        create(calls, root, format!("f{number}").as_bytes());
+        assert!(!from_cache(&mut nfsd, client) && !from_cache(&mut nfsd, client), "reads go to the servers");
+    }
+    b.rewrite(HALF, ALL);
+    b.signal(Signal::HUP);
+    until("they hold leases", || leased(&a) && leased(&b));
+    until("caches are used again", || from_cache(&mut nfsd, &mut near) && from_cache(&mut nfsd, &mut far));
+    let (calls, root) = &mut far;
+    create(calls, root, b"together");
+}
+
+#[test]
+fn with_a_witness_one_proxy_goes_on_with_leases_and_mutations_when_the_other_dies() {
+    let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
+    let key = place.path().join("key");
+    midas_proxy::create_cluster_key(&key).unwrap();
+    let first = u32::from(loopback(3, &[PORT]));
+    let site = |member: u32| Site { export: LEASED, more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
+    let (a, mut b, _w) = (site(0).start(), site(1).start(), witness(&site(2)));
+    until("both hold leases", || present(&a) == 3 && leased(&a) && leased(&b));
+    let mut client = a.client();
+    b.signal(Signal::KILL);
+    b.ended();
+    create(&mut client.0, &client.1, b"while it is missed");
+    until("the other goes on with the witness", || present(&a) == 2 && leased(&a));
+    assert_eq!(cluster(&a)["cut_off"], false);
+    create(&mut client.0, &client.1, b"without it");
+    until("it answers from its cache", || from_cache(&mut nfsd, &mut client));
+}
+
+const LEASED: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
+/// Clients of an export: two ways to say everyone who calls here.
+const ALL: &str = "\"127.0.0.0/8\"";
+const HALF: &str = "\"127.0.0.0/9\"";
+const READS: u64 = 20;
+const CREATES: u32 = 20;
+/// How long a call without leases would wait for members that do not answer.
+const INTENT_WAIT: Duration = Duration::from_millis(500);
 const PORT: u16 = 7049;

@@ -214,7 +214,7 @@ fn metrics_follow_their_format_and_count_what_happened() {
     let value = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("no {series} in:\n{text}"));
     assert_eq!(value("midas_calls_total{procedure=\"GETATTR\",status=\"ok\"}"), 7.0);
     assert_eq!(value("midas_answers_total{procedure=\"GETATTR\",outcome=\"forwarded\"}"), 7.0);
-    assert_eq!(value("midas_call_duration_seconds_count{class=\"metadata\"}"), 7.0);
+    assert_eq!(value("midas_call_duration_seconds_count{procedure=\"GETATTR\",outcome=\"forwarded\"}"), 7.0);
     assert_eq!(value("midas_refusals_total{reason=\"read_only\"}"), 0.0);
     assert_eq!(value("midas_client_connections_accepted_total"), 2.0, "one for MOUNT, one for NFS");
     assert!(value("midas_client_connections") >= 1.0);
@@ -239,6 +239,35 @@ fn metrics_follow_their_format_and_count_what_happened() {
         assert_eq!(http(&mut tcp(), request, r#"{"on": true}"#).0, want, "{request}");
     }
     assert_eq!(world.json("status")["bypass"], false, "TCP is read-only");
+}
+
+#[test]
+fn latency_is_told_by_procedure_and_outcome_and_of_hits_by_a_sample() {
+    let world = World::new(&[], "writers = \"midas-only\"\nmode = \"lease\"");
+    let (mut client, root) = world.proxy.client();
+    let scrape = || {
+        let (status, text) = http(&mut UnixStream::connect(world.proxy.socket()).unwrap(), "GET /metrics", "");
+        assert_eq!(status, 200);
+        parse(&text)
+    };
+    let asked = 2048;
+    (0..asked).for_each(|_| getattr(&mut client, &root));
+    mkdir(&mut client, &root, b"new");
+    let samples = scrape();
+    let value = |series: &str| samples.get(series).copied().unwrap_or_default();
+    let answers = |outcome| value(&format!("midas_answers_total{{procedure=\"GETATTR\",outcome=\"{outcome}\"}}"));
+    let timed = |of: &str, outcome| {
+        value(&format!("midas_call_duration_seconds_count{{procedure=\"{of}\",outcome=\"{outcome}\"}}"))
+    };
+    assert!(answers("miss") >= 1.0 && answers("hit") + answers("miss") == f64::from(asked), "{samples:?}");
+    assert_eq!((timed("GETATTR", "miss"), timed("GETATTR", "forwarded")), (answers("miss"), 0.0));
+    assert_eq!((timed("MKDIR", "forwarded"), timed("MKDIR", "miss"), timed("GETATTR", "hit")), (1.0, 0.0, 0.0));
+    let fetched = "midas_cache_reads_total{export=\"/scratch\",procedure=\"GETATTR\",fate=\"fetched\"}";
+    assert_eq!(value(fetched), answers("miss"));
+    let hits = value("midas_hit_duration_seconds_count{procedure=\"GETATTR\"}");
+    assert!(hits >= 1.0 && hits < answers("hit") / 8.0, "{hits} of {} hits", answers("hit"));
+    let took = value("midas_hit_duration_seconds_sum{procedure=\"GETATTR\"}") / hits;
+    assert!(took > 0.0 && took < 1.0, "{took} s");
 }
 
 #[test]

@@ -17,9 +17,10 @@ use support::{midas, text};
 
 #[test]
 fn a_job_that_starts_at_three_proxies_of_a_cluster_asks_the_servers_for_every_name_once() {
-    // On a machine with other work a peer may be too late, and a server is asked as well: the best of three.
-    let least = (0..3).map(|_| started_at_members()).find(|calls| *calls <= 1.1);
-    assert!(least.is_some(), "never at most 1.1 calls for a name");
+    // On a machine with other work a peer may be too late, and a server is asked as well: the middle one of three.
+    let mut calls = [(); 3].map(|()| started_at_members());
+    calls.sort_by(f64::total_cmp);
+    assert!(calls[1] <= 1.1, "{calls:?} calls for a name");
 }
 
 /// The calls for a name, with proxies of a cluster.
@@ -32,8 +33,9 @@ fn started_at_members() -> f64 {
     }
     let [asked, fetched, lent] =
         ["asked", "fetched", "lent"].map(|what| proxies.iter().map(|it| fetches(it, what)).sum::<u64>());
-    // On a machine that lets peers wait for too long, servers are asked.
-    if fetched * 2 > asked && lent >= fetched { calls } else { f64::INFINITY }
+    eprintln!("{calls:.3} calls for a name; of {asked} questions {fetched} were answered by peers");
+    assert!(fetched > 0 && lent >= fetched, "what was fetched was lent: {lent}, {fetched}");
+    calls
 }
 
 #[test]

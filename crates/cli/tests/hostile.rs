@@ -22,6 +22,8 @@ use support::switch::Switch;
 const MEMORY: &str = "[limits]\nmemory = \"64MiB\"";
 const CAP: u64 = 64 << 20;
 const BESIDE: u64 = 16 << 20;
+/// The program of ACLs beside NFS: GETACL is procedure 1, SETACL 2.
+const NFSACL: u32 = 100_227;
 /// The configuration's default.
 const RECORD: u32 = 2 << 20;
 
@@ -218,6 +220,17 @@ fn e2_a_client_on_a_high_port_is_refused_unless_the_export_is_insecure() {
     raw.send(&getattr(1, &root));
     assert_eq!(status(&raw.receive()), Nfsstat3::PERM);
     raw.alive();
+}
+
+#[test]
+fn e3_acls_are_refused_by_program_and_the_connection_stays() {
+    let (_nfsd, proxy) = plain();
+    let (_, root) = proxy.client();
+    let mut raw = Raw::connect(proxy.nfs[0]);
+    for (xid, version, procedure) in [(1, 3, 0), (2, 3, 1), (3, 3, 2), (4, 2, 1)] {
+        assert_eq!(raw.refused(&call(xid, NFSACL, version, procedure, &[])), Refusal::ProgUnavail);
+        raw.served(&root);
+    }
 }
 
 /// A second export over a server of its own: whose a handle is must be found out.

@@ -350,7 +350,7 @@ fn is_gone(seen: Result<Fattr3, Nfsstat3>) -> bool {
 }
 
 #[test]
-fn after_a_mutation_through_it_every_read_through_it_is_new_though_servers_believe_for_a_minute_what_they_knew() {
+fn d6_after_a_mutation_through_it_every_read_through_it_is_new_though_servers_believe_for_a_minute_what_they_knew() {
     if !require(Part::Ganesha) {
         return;
     }

@@ -1,15 +1,19 @@
 //! A rolling restart: three proxies are told to end and started again, one after another, while a kernel's client and 32 others work through them.
+//! What was not answered is sent again, and nothing is executed twice.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 mod support;
 
-use midas_lab::{Ganesha, Guest, Part, require};
+use midas_bench::coherence::{Coherence, run};
+use midas_lab::{Ganesha, Guest, PATIENCE, Part, Scratch, require};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
-use support::coherent::LEASED;
+use support::coherent::{LEASED, judged};
 use support::load::Load;
 use support::members::Members;
 use support::over::Over;
@@ -62,24 +66,47 @@ fn when_asked(mover: &TcpListener, members: &mut Members, floating: &Switch) -> 
         for load in &loads {
             load.goes_on_for(SETUP);
         }
-        roll(members, floating);
+        for member in 0..3 {
+            // Calls under way are cut off, and come again at the next one.
+            floating.lead_to(members.daemons[(member + 1) % 3].nfs[0], Duration::ZERO);
+            restart(members, member);
+        }
         writeln!(&asker, "rolled").unwrap();
     }
     loads
 }
 
-fn roll(members: &mut Members, floating: &Switch) {
-    for member in 0..3 {
-        // Calls under way are cut off, and come again at the next one.
-        floating.lead_to(members.daemons[(member + 1) % 3].nfs[0], Duration::ZERO);
-        members.daemons[member].signal(Signal::TERM);
-        let (status, took) = members.daemons[member].ended();
-        println!("{member} ended with {status} after {took:?}");
-        assert!(status.success());
-        members.daemons[member].said("left the cluster agreed=true", 1);
-        members.daemons[member].again();
-        members.whole();
-    }
+/// A member is told to end, and is back in the view.
+fn restart(members: &mut Members, member: usize) {
+    members.daemons[member].signal(Signal::TERM);
+    let (status, took) = members.daemons[member].ended();
+    println!("{member} ended with {status} after {took:?}");
+    assert!(status.success());
+    members.daemons[member].said("left the cluster agreed=true", 1);
+    members.daemons[member].again();
+    members.whole();
+}
+
+/// 32 clients make, remove and rename the same few names, and send again what was not answered, half of it through another proxy.
+#[test]
+fn a_rolling_restart_fails_no_change_and_has_none_executed_twice() {
+    let mut nfsd = support::nfsd::Nfsd::start(&["--servers", "3", "--truth"]);
+    let (mut members, scratch) =
+        (Members::start(|| Site { export: LEASED, ..Site::of(&nfsd.endpoints()) }), Scratch::new());
+    let config = Coherence::new(members.targets(), scratch.path().join("calls"));
+    let config =
+        Coherence { duration: ROLLED, changes: 0.5, clients: CLIENTS, timeout: PATIENCE, keep: true, ..config };
+    let done = thread::scope(|scope| {
+        let load = scope.spawn(|| run(&config, &AtomicBool::new(false), &mut |_, _, _| {}));
+        (0..3).for_each(|member| restart(&mut members, member));
+        assert!(!load.is_finished(), "the load ended too early");
+        load.join().unwrap().unwrap()
+    });
+    let (done, report) = judged(&config, done);
+    assert_eq!((done.failed, report.violations), (0, 0), "{done:?}: {:#?}", report.shown);
+    assert!(done.resent > 0 && report.calls > 1000, "{done:?}");
+    let truth = nfsd.truth();
+    assert_eq!((&truth["doubles"], &truth["uncompared"]), (&Value::from(0), &Value::from(0)), "{done:?}: {truth}");
 }
 
 /// Under emulation, beside other tests.
@@ -90,3 +117,6 @@ const CONNECTIONS: [u64; 3] = [11, 11, 10];
 const MIXED: &str = "--workload zipf:1.1 --write-share 0.01 --depth 2 --duration 90s --timeout 60s";
 /// What a load needs to make its directories.
 const SETUP: Duration = Duration::from_secs(2);
+const CLIENTS: u32 = 32;
+/// Time for three restarts, on a busy machine too.
+const ROLLED: Duration = Duration::from_secs(20);

@@ -100,7 +100,11 @@ fn every_view_is_printed_and_colours_only_if_asked_for() {
     }
     let coloured = proxy.command("top --once --color always");
     assert!(coloured.contains("\x1b[32mup"), "{coloured}");
-    until("the client is among those who ask", || proxy.command("top --once --view hot").contains("127.0.0.1"));
+    let (mut client, root) = proxy.client();
+    until("the client is among those who ask", || {
+        client.nfs(&Call::Getattr { object: handle(&root) }).unwrap();
+        proxy.command("top --once --view hot").contains("127.0.0.1")
+    });
 }
 
 #[test]

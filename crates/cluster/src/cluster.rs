@@ -37,6 +37,11 @@ impl Cluster {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// [`Status::cut_off`] by itself.
+    pub fn cut_off(&self) -> bool {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).cut_off
+    }
+
     /// To send with.
     pub fn sender(&self) -> Sender {
         Sender(Arc::clone(&self.post))

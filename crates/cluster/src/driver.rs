@@ -16,7 +16,7 @@ use crate::refusal::{Refusal, Refused};
 use crate::session::{DATAGRAM_MAX, Kind};
 use crate::settings::{Above, Link, Settings};
 use crate::status::{MemberStatus, Status};
-use crate::view::View;
+use crate::view::{View, majority};
 use crate::views::{Report, Told, Views};
 use mio::event::Event;
 use mio::net::{TcpListener, UdpSocket};
@@ -140,16 +140,27 @@ impl<A: Above> Driver<A> {
     fn converse(&mut self, orders: &mut Vec<Order>) -> Option<Instant> {
         let mut asked = None;
         for _ in 0..ROUNDS_MAX {
+            self.post.heed();
             asked = self.above.tick();
-            self.post.take(orders);
-            if orders.is_empty() {
+            let missed = self.post.take(orders);
+            if orders.is_empty() && missed == 0 && !self.post.woken() {
                 break;
             }
             for order in orders.drain(..) {
                 self.obey(order);
             }
+            self.part(missed);
         }
         asked
+    }
+
+    /// Closes the lines on which we send to these members, a bit each.
+    fn part(&mut self, members: u16) {
+        let out = |(place, peer): (usize, &Option<Peer>)| peer.as_ref()?.out.filter(|_| members >> place & 1 == 1);
+        let lines: Vec<usize> = self.peers.iter().enumerate().filter_map(out).collect();
+        for line in lines {
+            self.close(line);
+        }
     }
 
     fn obey(&mut self, order: Order) {
@@ -169,7 +180,6 @@ impl<A: Above> Driver<A> {
                 self.leaving = true;
                 self.beat_at = Instant::now();
             }
-            Order::Wake => {}
             Order::Stop => self.stopped = true,
         }
     }
@@ -415,6 +425,17 @@ impl<A: Above> Driver<A> {
         self.peers.iter().enumerate().fold(0, |mask, (place, peer)| mask | u16::from(heard(peer)) << place)
     }
 
+    /// Whether those who hear us, and whom we hear, are for `suspect_after` no majority with us: a view may stand that others have left behind.
+    fn cut_off(&self, now: Instant) -> bool {
+        let limit = self.settings.suspect_after;
+        let hears_us = |peer: &Peer| {
+            let pulse = peer.recent(now, limit).and_then(|heard| heard.pulse);
+            pulse.is_some_and(|pulse| pulse.hears >> self.me & 1 == 1)
+        };
+        let others = self.peers.iter().flatten().filter(|peer| hears_us(peer)).count();
+        1 + others < majority(self.peers.len()) && now.duration_since(self.started) >= limit
+    }
+
     fn report(&self, now: Instant) {
         let own = Report { incarnation: self.incarnation, hears: self.hears(now), leaving: self.leaving };
         let report = |peer: &Option<Peer>| match peer {
@@ -482,11 +503,13 @@ impl<A: Above> Driver<A> {
 
     fn publish(&self) {
         let now = Instant::now();
+        let cut_off = self.failed.is_some() || self.cut_off(now);
         let lost: u64 = self.peers.iter().flatten().map(|peer| peer.traffic.lost).sum();
         let status = Status {
             me: self.me,
             members: (0u8..).zip(&self.peers).map(|(index, peer)| self.member(index, peer.as_ref(), now)).collect(),
             view: self.view.clone(),
+            cut_off,
             leader: self.led.0,
             term: self.led.1,
             refused: self.refused.clone(),

@@ -14,6 +14,8 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// The last view that was learned; epoch 0 if none was.
     pub view: View,
+    /// Whether too few members hear this one and are heard by it, for `suspect_after`: it is no part of a majority, and its view may be an old one.
+    pub cut_off: bool,
     /// Who leads the consensus, as far as this member knows.
     pub leader: Option<u8>,
     /// Of the consensus.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use midas_cluster::{Cluster, Link};
+use midas_cluster::{Cluster, FRAME_MAX, Link};
 use midas_lab::until;
 use std::fs;
 use std::io::ErrorKind;
@@ -48,6 +48,8 @@ fn a_minority_gets_no_view_and_catches_up_when_the_cut_heals() {
     let majority = world.wait_for(&[0, 1]);
     assert!(majority.epoch > before.epoch);
     assert_eq!(world.view(2), before, "nothing is agreed without a majority");
+    until("it knows that it is cut off", || world.status(2).cut_off && world.cluster(2).cut_off());
+    assert!(!world.status(0).cut_off && !world.status(1).cut_off);
     for other in [0, 1] {
         world.paths[2][other].as_ref().unwrap().heal();
         world.paths[other][2].as_ref().unwrap().heal();
@@ -55,6 +57,35 @@ fn a_minority_gets_no_view_and_catches_up_when_the_cut_heals() {
     let healed = world.wait_for(&[0, 1, 2]);
     assert!(healed.epoch > majority.epoch);
     assert_eq!(healed.incarnation(2), before.incarnation(2), "it never died");
+    until("it is cut off no longer", || !world.status(2).cut_off);
+}
+
+/// It hears all others, but none of them hears it.
+#[test]
+fn who_is_not_heard_is_cut_off_too() {
+    let world = World::agreed(3);
+    for other in [0, 1] {
+        world.paths[2][other].as_ref().unwrap().cut();
+    }
+    until("it knows", || world.status(2).cut_off);
+    assert!(!world.status(0).cut_off && !world.status(1).cut_off);
+}
+
+#[test]
+fn a_frame_that_cannot_be_sent_takes_its_link_down_at_both_ends() {
+    let world = World::agreed(3);
+    world.wait_for_link(0, 1);
+    let downs = |at: usize, of: u8| world.facts(at).links.iter().filter(|link| **link == (of, Link::Down)).count();
+    let before = [downs(0, 1), downs(1, 0), downs(0, 2)];
+    let lost = world.status(0).lost;
+    world.cluster(0).sender().send(1, vec![0; FRAME_MAX + 1]);
+    until("both are told", || downs(0, 1) > before[0] && downs(1, 0) > before[1]);
+    assert_eq!(downs(0, 2), before[2], "nobody else is");
+    until("it is counted", || world.status(0).lost > lost);
+    until("it goes on", || {
+        world.cluster(0).sender().send(1, b"behind it".to_vec());
+        world.facts(1).frames.iter().any(|(_, _, _, bytes)| bytes == b"behind it")
+    });
 }
 
 #[test]

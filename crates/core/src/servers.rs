@@ -44,6 +44,8 @@ pub(crate) struct Slot {
     pub(crate) weight: AtomicU32,
     /// When the call at the head of the queue began, as far as own calls tell.
     pub(crate) head_since: AtomicU64,
+    /// When its last answer came.
+    answered: AtomicU64,
     /// Calls at home here since the beginning, wherever they went; wraps.
     pub(crate) homed: AtomicU32,
     /// What is at home here relative to the mean over servers, in 256ths.
@@ -170,6 +172,16 @@ impl Servers {
             0 => Span::ZERO,
             _ => now.since(Time::from_nanos(slot.head_since.load(Relaxed))),
         }
+    }
+
+    /// What a server spent on a call that was sent then and is answered now: the time since then, or since its answer before this one, if
+    /// that came later. Where calls are worked on one after the other it is the call's service time; where several are at once, its share of
+    /// the time. So it is no more over all calls than the time that passed, and who waits behind others is not charged for them, unless they
+    /// came by another proxy. Of answers with the same `now` the first has the time of all.
+    #[inline]
+    pub fn spent(&self, now: Time, sent: Time, server: ServerId) -> Span {
+        let before = self.slots[server.index()].answered.fetch_max(now.as_nanos(), Relaxed);
+        now.since(sent.max(Time::from_nanos(before)))
     }
 
     /// Everything known of one server.
@@ -327,6 +339,7 @@ impl Default for Slot {
             peers: AtomicU32::new(0),
             weight: AtomicU32::new(Weight::ONE.raw()),
             head_since: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             homed: AtomicU32::new(0),
             offer: AtomicU32::new(Load::ONE.raw()),
             dispatched: AtomicU32::new(0),
@@ -341,5 +354,46 @@ impl Default for Slot {
             latency_p99: AtomicU64::new(0),
             service: AtomicU64::new(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    const SERVICE: Span = Span::from_millis(2);
+
+    /// A server works on one call after the other. A hundred calls of a storm always wait there; a bystander asks anew as soon as it is answered.
+    #[test]
+    fn what_a_server_spent_is_no_more_than_the_time_that_passed_and_a_bystander_does_not_pay_for_the_queue() {
+        let servers = Servers::new(&[Member { identity: 1, weight: 1.0 }], Placement::Ring);
+        let start = Time::from_nanos(1_000_000_000);
+        let mut queue: VecDeque<(Time, bool)> = (0..=100).map(|number| (start, number == 60)).collect();
+        let (mut now, mut all, mut bystander, mut waited) = (start, Span::ZERO, Span::ZERO, Span::ZERO);
+        for _ in 0..101 * 20 {
+            now += SERVICE;
+            let (sent, calm) = queue.pop_front().unwrap();
+            let spent = servers.spent(now, sent, ServerId(0));
+            all = all + spent;
+            if calm {
+                (bystander, waited) = (bystander + spent, waited + now.since(sent));
+            }
+            queue.push_back((now, calm));
+        }
+        assert_eq!((all, bystander), (now.since(start), SERVICE * 20));
+        assert!(waited > bystander * 90, "{waited:?}");
+        // After a pause it is the call's own time again.
+        let later = now + Span::from_secs(9);
+        assert_eq!(servers.spent(later + SERVICE, later, ServerId(0)), SERVICE);
+    }
+
+    /// Event loops read the clock once for a batch: theirs are not in order.
+    #[test]
+    fn no_time_is_charged_twice_though_answers_are_told_out_of_order() {
+        let servers = Servers::new(&[Member { identity: 1, weight: 1.0 }], Placement::Ring);
+        let at = |millis| Time::from_nanos(1_000_000_000) + Span::from_millis(millis);
+        let spent = [5, 3, 3, 9, 6, 10, 10].map(|now| servers.spent(at(now), at(0), ServerId(0)));
+        assert_eq!(spent, [5, 0, 0, 4, 0, 1, 0].map(Span::from_millis));
     }
 }

@@ -4,7 +4,7 @@ use crate::Mode;
 use crate::file::{BadHistory, Blocks};
 use crate::frontier::{Frontier, Verdict};
 use crate::meaning::{Key, Sure, meaning};
-use crate::record::{ABSENT, Kind, Name, Place, Record, SILENT};
+use crate::record::{ABSENT, Kind, Name, Place, Record, SILENT, status};
 use crate::report::{Count, Report, Violation};
 use crate::staleness::Staleness;
 use crate::step::{Need, Step, Then};
@@ -47,8 +47,8 @@ pub struct Checker {
     number: u64,
     first: u64,
     last: u64,
-    /// Calls of each kind, and those without an answer.
-    kinds: BTreeMap<Kind, (u64, u64)>,
+    /// Calls of each kind.
+    kinds: BTreeMap<Kind, Count>,
     report: Report,
 }
 
@@ -131,9 +131,7 @@ impl Checker {
             self.ran_backwards(&backwards);
         }
         let mut report = self.report;
-        let count =
-            |(kind, (calls, silent)): (&Kind, &(u64, u64))| Count { kind: kind.name(), calls: *calls, silent: *silent };
-        report.kinds = self.kinds.iter().map(count).collect();
+        report.kinds = self.kinds.into_values().collect();
         report.kinds.sort_by_key(|count| Reverse(count.calls));
         (report.registers, report.forgotten) = (self.registers.made, self.registers.objects.forgotten);
         report.objects = self.times.made;
@@ -144,9 +142,11 @@ impl Checker {
     fn count(&mut self, record: &Record) {
         self.number += 1;
         self.report.calls += 1;
-        let (calls, silent) = self.kinds.entry(record.kind).or_default();
-        *calls += 1;
-        *silent += u64::from(record.status == SILENT);
+        let kind = record.kind.name();
+        let count = self.kinds.entry(record.kind).or_insert(Count { kind, calls: 0, done: 0, silent: 0 });
+        count.calls += 1;
+        count.done += u64::from(record.status == status::OK);
+        count.silent += u64::from(record.status == SILENT);
         (self.first, self.last) = (self.first.min(record.start), self.last.max(record.end));
         self.report.unknown += u64::from(record_is_lost(record));
     }
@@ -295,6 +295,7 @@ impl Checker {
         match verdict {
             Verdict::Fine => {}
             Verdict::TooMany => self.report.undecided += 1,
+            Verdict::Impossible if matches!(key, Key::Name(..)) && record.is_presumed() => self.report.presumed += 1,
             Verdict::Impossible => {
                 let changes: Vec<Rc<Record>> = register.changes.iter().cloned().collect();
                 self.violation(|| Violation {

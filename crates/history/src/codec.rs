@@ -21,7 +21,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, record: &Record, clock: &mut u64) {
         status,
         record.found,
         record.result,
-        u64::from(record.complete),
+        u64::from(record.complete) | u64::from(record.again) << 1,
         record.seen.len() as u64,
         record.names.len() as u64,
     ];
@@ -50,7 +50,8 @@ pub(crate) fn decode(from: &mut &[u8], clock: &mut u64) -> Result<Record, Damage
     let (at, to) = (get_place(from)?, get_place(from)?);
     let (object, victim, value) = (get(from)?, get(from)?, get(from)?);
     let status = get32(from)?.wrapping_sub(1);
-    let (found, result, complete) = (get(from)?, get(from)?, get(from)? != 0);
+    let (found, result, sent) = (get(from)?, get(from)?, get(from)?);
+    let (complete, again) = (sent & 1 != 0, (sent >> 1).try_into().map_err(|_| Damaged)?);
     let (attributes, listed) = (get(from)?, get(from)?);
     // Each takes several bytes: a count above what is left is a lie, and nothing is allocated for it.
     if attributes.max(listed) > from.len() as u64 {
@@ -72,6 +73,7 @@ pub(crate) fn decode(from: &mut &[u8], clock: &mut u64) -> Result<Record, Damage
         status,
         found,
         result,
+        again,
         seen,
         names,
         complete,
@@ -159,7 +161,7 @@ mod tests {
             vec![Attributes { object: 9, ftype: 1, size: u64::MAX, mtime: 1, ctime: 2, nlink: 3, mode: 0o644 }];
         record.names = vec![(Name { letter: b'f', number: 0 }, 0), (Name { letter: b's', number: 300 }, u64::MAX)];
         let mut silent = Record::new(Kind::Readdir);
-        (silent.start, silent.end, silent.complete) = (1 << 40, 1 << 41, true);
+        (silent.start, silent.end, silent.complete, silent.again) = (1 << 40, 1 << 41, true, 3);
         let (mut out, mut clock) = (Vec::new(), 0);
         encode(&mut out, &record, &mut clock);
         let first = out.len();

@@ -190,6 +190,8 @@ pub struct Record {
     pub found: u64,
     /// Bits of ACCESS, text of READLINK.
     pub result: u64,
+    /// How often it was sent again.
+    pub again: u32,
     /// Every attribute in the reply.
     pub seen: Vec<Attributes>,
     /// Of a listing: the names, with objects where they were told.
@@ -215,6 +217,7 @@ impl Record {
             status: SILENT,
             found: ABSENT,
             result: 0,
+            again: 0,
             seen: Vec::new(),
             names: Vec::new(),
             complete: false,
@@ -224,6 +227,11 @@ impl Record {
     /// Whether nobody knows if and when it was executed: it was not answered, or with an error that does not say so.
     pub fn is_unknown(&self) -> bool {
         self.status != status::OK && !status::REFUSALS.contains(&self.status)
+    }
+
+    /// Whether it was sent again and done: if nobody knew the end of the first sending, it may be answered by what the names show.
+    pub fn is_presumed(&self) -> bool {
+        self.again > 0 && self.kind.changes() && self.status == status::OK
     }
 
     /// Servers make a name and then look it up: that nothing was found is no proof that nothing was made, in the time of the call.
@@ -255,6 +263,9 @@ impl fmt::Display for Record {
             status::STALE => f.write_str(" -> STALE")?,
             SILENT => f.write_str(" (not answered)")?,
             other => write!(f, " -> status {other}")?,
+        }
+        if self.again > 0 {
+            write!(f, " (sent {} times)", self.again + 1)?;
         }
         write!(f, " [{} .. {} us]", self.start / 1000, self.end / 1000)
     }

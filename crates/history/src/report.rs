@@ -28,6 +28,9 @@ pub struct Report {
     pub forgotten: u64,
     /// Times of change whose seconds were the old ones and whose nanoseconds were the new: servers' kernels read them one after the other.
     pub torn: u64,
+    /// Changes that were sent again and answered as done though their name was at no moment as they need it: nobody knew the end of the first
+    /// sending, and what it would have left was there.
+    pub presumed: u64,
     /// All violations.
     pub violations: u64,
     /// The first of them, at most [`Report::SHOWN`].
@@ -46,6 +49,8 @@ pub struct Count {
     pub kind: &'static str,
     /// How often.
     pub calls: u64,
+    /// How often it was done.
+    pub done: u64,
     /// How often without an answer.
     pub silent: u64,
 }

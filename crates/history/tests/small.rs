@@ -2,22 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use midas_history::{Attributes, Checker, Kind, Mode, Name, Place, Record, SILENT, status};
+use midas_history::{Attributes, Checker, Kind, Mode, Name, Place, Record, Report, SILENT, status};
 
 /// What is flagged: the registers, in the order of the calls.
 fn flagged(history: &str, mode: Mode) -> Vec<String> {
+    let report = reported(history, mode);
+    assert_eq!(report.violations, report.shown.len() as u64);
+    report.shown.into_iter().map(|violation| violation.register).collect()
+}
+
+fn reported(history: &str, mode: Mode) -> Report {
     let mut records: Vec<Record> = history.lines().map(str::trim).filter(|line| !line.is_empty()).map(record).collect();
     records.sort_by_key(|record| record.start);
     let mut checker = Checker::new(mode);
     for record in records {
         checker.add(record);
     }
-    let report = checker.finish();
-    assert_eq!(report.violations, report.shown.len() as u64);
-    report.shown.into_iter().map(|violation| violation.register).collect()
+    checker.finish()
 }
 
-/// `FROM-TO WORD ARGUMENTS`; objects are capital letters, `-` is nothing, `?` at the end is no answer.
+/// `FROM-TO WORD ARGUMENTS`; objects are capital letters, `-` is nothing, `?` at the end is no answer, `again` that it was sent twice.
 fn record(line: &str) -> Record {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (start, end) = words[0].split_once('-').unwrap();
@@ -26,6 +30,7 @@ fn record(line: &str) -> Record {
     if words.last() == Some(&"?") {
         record.status = SILENT;
     }
+    record.again = u32::from(words.last() == Some(&"again"));
     record
 }
 
@@ -85,6 +90,24 @@ fn shape(words: &[&str]) -> Record {
 
 /// A file A at f0, of size 0 and with one name, with which most begin.
 const FILE: &str = "0-1 create f0 A\n 2-3 size A 1\n";
+
+#[test]
+fn a_removal_that_was_sent_again_may_be_presumed_and_is_counted() {
+    let cases: &[(&str, (u64, u64))] = &[
+        ("10-20 remove n0 X again", (1, 0)),
+        ("10-20 remove n0 X", (0, 1)),
+        ("5-6 create n0 B\n 10-20 remove n0 X again", (0, 0)),
+        ("5-6 create n0 B\n 10-20 remove n0 X again\n 21-22 look n0 B", (0, 1)),
+        // Executed twice: what somebody else made in between is gone, and he sees it.
+        ("5-6 create n0 B\n 10-20 remove n0 X again\n 12-13 look n0 -\n 14-15 create n0 C\n 21-22 look n0 -", (0, 1)),
+        // Executed, then refused as if it had not been.
+        ("5-6 create n0 B\n 10-20 remove n0 - again\n 21-22 look n0 -", (0, 1)),
+    ];
+    for (history, (presumed, violations)) in cases {
+        let report = reported(history, Mode::Linearizable);
+        assert_eq!((report.presumed, report.violations), (*presumed, *violations), "{history}: {:#?}", report.shown);
+    }
+}
 
 #[test]
 fn what_is_wrong_is_found_and_what_looks_alike_is_not() {

@@ -6,7 +6,7 @@ use crate::memory::{Limits, Tree};
 use crate::procedures::{self, Caller, Shared};
 use crate::store::Store;
 use crate::user::User;
-use midas_nfs::nfs3::{Call, Nfsstat3, Verifier};
+use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Verifier};
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -68,6 +68,14 @@ impl Namespace {
         match &self.place {
             Kept::Memory(memory) => procedures::execute(memory, caller, call, out),
             Kept::Directory(exported) => procedures::execute(exported, caller, call, out),
+        }
+    }
+
+    /// A file was read: its atime moves and nothing else. That of a real directory's file is the kernel's.
+    pub(crate) fn accessed(&self, server: &Identity, file: FileHandle<'_>) {
+        match &self.place {
+            Kept::Memory(memory) => memory.change(|tree| tree.accessed(file, server.salt)),
+            Kept::Directory(_) => {}
         }
     }
 

@@ -37,6 +37,9 @@ pub struct Status {
     pub version: String,
     /// How long it runs.
     pub uptime_seconds: u64,
+    /// Time of day at its start, in milliseconds since 1970. It is read once: it stays while the daemon runs, and another start has another.
+    #[serde(default)]
+    pub started_unix_ms: u64,
     /// Why it is not ready; empty when it is.
     pub not_ready: Vec<String>,
     /// Whether every call goes to its home, whatever the policies.
@@ -47,10 +50,33 @@ pub struct Status {
     pub calls: u64,
     /// Calls that wait for a server that may serve them, now.
     pub held: u64,
+    /// How it stands in its cluster; none if it is alone.
+    #[serde(default)]
+    pub cluster: Option<Membership>,
     /// In the order of the file.
     pub exports: Vec<Export>,
     /// In the order of the file.
     pub pools: Vec<Pool>,
+}
+
+/// How a daemon stands in its cluster; [`Cluster`] has the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// What the cluster is called.
+    pub name: String,
+    /// Which member this daemon is.
+    pub me: String,
+    /// Whether it is in the view, in this life.
+    pub in_view: bool,
+    /// Whether too few members hear it and are heard by it: its view may be an old one. Reads go to the servers, mutations on exports with leases
+    /// wait.
+    pub cut_off: bool,
+    /// How many members are in the view.
+    pub present: usize,
+    /// Of how many.
+    pub members: usize,
+    /// Why it takes no part any more.
+    pub failed: Option<String>,
 }
 
 /// The cluster as this daemon sees it.
@@ -64,7 +90,11 @@ pub struct Cluster {
     pub epoch: u64,
     /// Whether this daemon is in it, in this life.
     pub in_view: bool,
-    /// How many members are.
+    /// Whether too few members hear it and are heard by it, for `suspect_after`: it is no part of a majority, and the view may be an old one. Reads go
+    /// to the servers, mutations on exports with leases wait.
+    #[serde(default)]
+    pub cut_off: bool,
+    /// How many members are in the view.
     pub present: usize,
     /// Who leads the consensus, as far as this daemon knows.
     pub leader: Option<String>,
@@ -125,7 +155,7 @@ pub struct Leases {
     pub live_ms: f64,
     /// Why they may not, though the others would let it.
     pub blocked: Option<String>,
-    /// Whether its mutations may leave: it is in the view, and knows what the others knew.
+    /// Whether its mutations may leave: it is in the view of a majority that it hears, and knows what the others knew.
     pub acts: bool,
     /// Mutations in the cluster that are known here and not over.
     pub pending: usize,

@@ -71,11 +71,12 @@ impl Changes {
         }
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for (index, (export, touched)) in self.touched.iter().enumerate() {
-            for (place, key, name) in touched.labels(self.told.get(index).copied().unwrap_or_default()) {
-                let label = Label { export: shared.exports[*export].areas.own().cached.name(), place, key };
-                keys.push(label);
-                names.extend(name.then_some(label));
-            }
+            let export = shared.exports[*export].areas.own().cached.name();
+            let told = self.told.get(index).copied().unwrap_or_default();
+            let label = |(place, key, _)| Label { export, place, key };
+            keys.extend(touched.labels(told).map(label));
+            // All of them, whatever was told before: a lost call on a name may change what the name is found to lead to.
+            names.extend(touched.labels(0).filter(|(_, _, name)| *name).map(label));
         }
         let now = accord.now();
         match () {
@@ -144,6 +145,11 @@ impl Changes {
             shared.exports[*export].areas.found(now, object, moves, touched);
         }
     }
+
+    /// A server did not say where a name leads, and would refuse the call as well.
+    pub(crate) fn unsure(&mut self) {
+        self.touched.iter_mut().for_each(|(_, touched)| touched.unsure());
+    }
 }
 
 /// Marks what a call changes that came then, in every export that may have it cached.
@@ -199,6 +205,7 @@ pub(crate) fn shared(now: Time, shared: &Shared, forward: &Forward, record: &[u8
     let call = rpc::Call::decode(record).ok()?;
     let credential = Credential::decode(&call.credential).ok().filter(|it| matches!(it, Credential::Sys(_)))?;
     let question = Question::of(&nfs3::Call::decode(forward.procedure, call.args).ok()?, &forward.meaning)?;
+    let question = Some(question).filter(|question| question.is_all_of(call.args))?;
     // The record is the servers' already: whom they see is in it.
     let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
     let place = forward.meaning.place;

@@ -140,34 +140,28 @@ fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> bool {
         }
         Unknown::Target { realm, dir, name, caller } => {
             let export = &shared.exports[*realm];
-            let object = look(export, lines, (dir, name), caller);
-            export.learn_target(Key::of(dir), name, object.ok().flatten());
+            let object = look(export, lines, (dir, name), caller).ok().and_then(Leads::object);
+            export.learn_target(Key::of(dir), name, object);
             false
         }
     }
 }
 
 /// Where names lead; none if it cannot be told of all of them.
-fn lead(
-    shared: &Shared,
-    lines: &mut Lines,
-    realm: usize,
-    names: &[Unfound],
-    record: &[u8],
-) -> Option<Vec<Option<Key>>> {
+fn lead(shared: &Shared, lines: &mut Lines, realm: usize, names: &[Unfound], record: &[u8]) -> Option<Vec<Leads>> {
     let export = &shared.exports[realm];
     let call = rpc::Call::decode(record).ok()?;
     let caller = dispatch::caller(&Credential::decode(&call.credential).ok()?);
-    names.iter().map(|Unfound { dir, name, .. }| look(export, lines, (dir, name), &caller).ok()).collect()
+    let mut leads = |dir: &[u8], name: &[u8]| match look(export, lines, (dir, name), &caller) {
+        // What the user may not see may be marked all the same.
+        Ok(Leads::Refused) => look(export, lines, (dir, name), &Caller::ROOT),
+        found => found,
+    };
+    names.iter().map(|Unfound { dir, name, .. }| leads(dir, name).ok()).collect()
 }
 
 /// Where a name leads, as the server says that knows its directory's names; of a directory that it does not know, another one is asked.
-fn look(
-    export: &Realm,
-    lines: &mut Lines,
-    (dir, name): (&[u8], &[u8]),
-    caller: &Caller,
-) -> Result<Option<Key>, Untold> {
+fn look(export: &Realm, lines: &mut Lines, (dir, name): (&[u8], &[u8]), caller: &Caller) -> Result<Leads, Untold> {
     let pool = &export.pool;
     let first = export.knows_names(Instant::now(), Key::of(dir)).ok_or(Untold)?;
     let what = DirOp { dir: FileHandle::new(dir).ok_or(Untold)?, name };
@@ -181,21 +175,43 @@ fn look(
             }
         })?;
         match found {
-            Ok(object) => return Ok(Some(object)),
             Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE) => {}
-            // Who may not look it up, or finds nothing, changes nothing of it either.
-            Err(status) if NOTHING_THERE.contains(&status) => return Ok(None),
-            Err(_) => return Err(Untold),
+            found => return Leads::of(found),
         }
     }
-    Ok(None)
+    Ok(Leads::Refused)
 }
 
-/// A LOOKUP that ends so shows that a mutation of the name changes no object.
-const NOTHING_THERE: [Nfsstat3; 6] =
-    [Nfsstat3::NOENT, Nfsstat3::ACCES, Nfsstat3::PERM, Nfsstat3::NOTDIR, Nfsstat3::NAMETOOLONG, Nfsstat3::INVAL];
+/// Where a name leads that a mutation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    To(Key),
+    Nowhere,
+    /// Its user may not look it up, or its directory is not known: the mutation should fail as well.
+    Refused,
+}
+
+impl Leads {
+    /// What a LOOKUP shows that ended so.
+    fn of(found: Result<Key, Nfsstat3>) -> Result<Self, Untold> {
+        match found {
+            Ok(object) => Ok(Self::To(object)),
+            Err(Nfsstat3::NOENT | Nfsstat3::NOTDIR | Nfsstat3::NAMETOOLONG | Nfsstat3::INVAL) => Ok(Self::Nowhere),
+            Err(Nfsstat3::ACCES | Nfsstat3::PERM) => Ok(Self::Refused),
+            Err(_) => Err(Untold),
+        }
+    }
+
+    fn object(self) -> Option<Key> {
+        match self {
+            Self::To(object) => Some(object),
+            Self::Nowhere | Self::Refused => None,
+        }
+    }
+}
 
 /// Nobody could tell.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Untold;
 
 /// Connections that a clerk keeps: the next question is likely for the same server and user.
@@ -283,3 +299,22 @@ const CLERKS: usize = 4;
 const LINES: usize = 16;
 /// Jobs that wait.
 const JOBS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_look_a_name_up_has_not_shown_that_it_leads_nowhere() {
+        for (found, want) in [
+            (Ok(Key(7)), Ok(Leads::To(Key(7)))),
+            (Err(Nfsstat3::NOENT), Ok(Leads::Nowhere)),
+            (Err(Nfsstat3::NOTDIR), Ok(Leads::Nowhere)),
+            (Err(Nfsstat3::ACCES), Ok(Leads::Refused)),
+            (Err(Nfsstat3::PERM), Ok(Leads::Refused)),
+            (Err(Nfsstat3::JUKEBOX), Err(Untold)),
+        ] {
+            assert_eq!(Leads::of(found), want, "{found:?}");
+        }
+    }
+}

@@ -6,7 +6,6 @@
 use crate::watch::Outcome;
 use midas_core::control::{Actuation, Knob};
 use midas_core::decision::Exclusion;
-use midas_core::op::Op;
 use midas_core::time::Span;
 use midas_nfs::nfs3::{Nfsstat3, Procedure};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,9 +40,10 @@ pub(crate) struct Tally {
     calls: [[Count; Status::ALL.len()]; PROCEDURES],
     /// Who gave the answer, by the outcome's code.
     outcomes: [[Count; Outcome::NAMES.len()]; PROCEDURES],
-    latency: [Histogram; Class::ALL.len()],
-    /// What those waited that were answered with another client's call.
-    waited: Histogram,
+    /// Of the calls that servers answered, those that a cache was asked for before. They stand here alone, and are added to what was
+    /// forwarded when that is read.
+    misses: [Count; PROCEDURES],
+    latency: [[Histogram; Timed::ALL.len()]; PROCEDURES],
     /// From a call's departure to its answer, by the first link of its server.
     servers: Box<[Histogram]>,
     refusals: [Count; Refused::ALL.len()],
@@ -76,18 +76,29 @@ impl Tally {
         }
     }
 
-    /// A client was given its server's answer.
+    /// A client was given its server's answer after that time; `missed`: a cache had been asked before.
     #[inline]
-    pub(crate) fn forwarded(&self, procedure: Procedure, status: Option<Nfsstat3>) {
-        self.given(FORWARDED, procedure, status);
+    pub(crate) fn forwarded(&self, procedure: Procedure, status: Option<Nfsstat3>, (missed, took): (bool, Span)) {
+        let (answers, timed) = match missed {
+            true => (&self.misses[procedure as usize], Timed::Miss),
+            false => (&self.outcomes[procedure as usize][FORWARDED], Timed::Forwarded),
+        };
+        answers.add(1);
+        self.answered(procedure, status);
+        self.took(procedure, timed, took);
     }
 
     /// A client was given the answer to another one's call, after that time if it is known.
     pub(crate) fn joined(&self, procedure: Procedure, status: Option<Nfsstat3>, waited: Option<Span>) {
         self.given(JOINED, procedure, status);
         if let Some(waited) = waited {
-            self.waited.add(waited);
+            self.took(procedure, Timed::Joined, waited);
         }
+    }
+
+    /// A cache's answer was given after that time. Such an answer is counted by [`Self::read`]; few are timed.
+    pub(crate) fn sampled(&self, procedure: Procedure, took: Span) {
+        self.took(procedure, Timed::Hit, took);
     }
 
     /// A client was given an answer of neither cache nor server.
@@ -105,10 +116,9 @@ impl Tally {
         self.calls[procedure as usize][Status::of(status) as usize].add(1);
     }
 
-    /// A server took so long for a call.
     #[inline]
-    pub(crate) fn took(&self, op: Op, latency: Span) {
-        self.latency[Class::of(op) as usize].add(latency);
+    fn took(&self, procedure: Procedure, timed: Timed, latency: Span) {
+        self.latency[procedure as usize][timed as usize].add(latency);
     }
 
     /// The server with this first link took so long for a call.
@@ -146,8 +156,9 @@ pub(crate) struct Totals {
     pub(crate) calls: [[u64; Status::ALL.len()]; PROCEDURES],
     /// By the outcome's code.
     pub(crate) outcomes: [[u64; Outcome::NAMES.len()]; PROCEDURES],
-    pub(crate) latency: [Spread; Class::ALL.len()],
-    pub(crate) waited: Spread,
+    /// Of those that were forwarded, the ones that a cache was asked for before.
+    pub(crate) misses: [u64; PROCEDURES],
+    pub(crate) latency: [[Spread; Timed::ALL.len()]; PROCEDURES],
     pub(crate) refusals: [u64; Refused::ALL.len()],
     pub(crate) holds: [u64; Exclusion::ALL.len()],
     pub(crate) duplicates: [u64; Duplicate::ALL.len()],
@@ -167,6 +178,11 @@ impl Totals {
             for (total, outcomes) in totals.outcomes.iter_mut().zip(&tally.outcomes) {
                 add(total, outcomes);
             }
+            for ((total, outcomes), count) in totals.misses.iter_mut().zip(&mut totals.outcomes).zip(&tally.misses) {
+                let misses = count.get();
+                *total += misses;
+                outcomes[FORWARDED] += misses;
+            }
             for reads in &tally.reads {
                 for ((outcomes, calls), fates) in totals.outcomes.iter_mut().zip(&mut totals.calls).zip(reads) {
                     let (hits, absent) = (fates[Fate::Answered as usize].get(), fates[Fate::Absent as usize].get());
@@ -176,8 +192,8 @@ impl Totals {
                     calls[Status::Error as usize] += absent;
                 }
             }
-            totals.latency.iter_mut().zip(&tally.latency).for_each(|(total, histogram)| total.take(histogram));
-            totals.waited.take(&tally.waited);
+            let latency = totals.latency.iter_mut().flatten().zip(tally.latency.iter().flatten());
+            latency.for_each(|(total, histogram)| total.take(histogram));
             add(&mut totals.refusals, &tally.refusals);
             add(&mut totals.holds, &tally.holds);
             add(&mut totals.duplicates, &tally.duplicates);
@@ -188,16 +204,6 @@ impl Totals {
             totals.welcomed += tally.welcomed.get();
         }
         totals
-    }
-
-    /// Latencies of all calls that servers answered.
-    pub(crate) fn forwarded(&self) -> Spread {
-        let mut all = Spread::default();
-        for class in &self.latency {
-            all.buckets.iter_mut().zip(class.buckets).for_each(|(all, count)| *all += count);
-            all.nanos += class.nanos;
-        }
-        all
     }
 
     /// Answers so far.
@@ -245,7 +251,7 @@ impl Histogram {
     }
 }
 
-/// Latencies of one class: how many fell into each bucket, and their sum.
+/// Latencies of one kind: how many fell into each bucket, and their sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
     pub(crate) buckets: [u64; BUCKETS.len() + 1],
@@ -253,6 +259,11 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
     fn take(&mut self, histogram: &Histogram) {
         add(&mut self.buckets, &histogram.buckets);
         self.nanos += histogram.nanos.get();
@@ -312,43 +323,22 @@ pub(crate) fn status(results: &[u8]) -> Option<Nfsstat3> {
     results.first_chunk::<4>().map(|word| Nfsstat3(u32::from_be_bytes(*word)))
 }
 
-/// Calls whose latencies can be compared.
+/// Who gave an answer whose time is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Metadata is read.
-    Metadata,
-    /// A page of a directory.
-    List,
-    /// Names or attributes change.
-    Change,
-    /// Data is read.
-    Read,
-    /// Data is written.
-    Write,
-    /// Data is made durable.
-    Commit,
+pub(crate) enum Timed {
+    /// A cache: only those that are sampled.
+    Hit,
+    /// A server, after a cache that could have known was asked.
+    Miss,
+    /// A server, asked for another call.
+    Joined,
+    /// A server, and no cache could have known.
+    Forwarded,
 }
 
-impl Class {
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
-        (Self::Metadata, "metadata"),
-        (Self::List, "list"),
-        (Self::Change, "change"),
-        (Self::Read, "read"),
-        (Self::Write, "write"),
-        (Self::Commit, "commit"),
-    ];
-
-    const fn of(op: Op) -> Self {
-        match op {
-            Op::Lookup | Op::Getattr | Op::Access | Op::Readlink | Op::Statfs => Self::Metadata,
-            Op::List => Self::List,
-            Op::Create | Op::Remove | Op::Rename | Op::Link | Op::Setattr => Self::Change,
-            Op::Read => Self::Read,
-            Op::Write => Self::Write,
-            Op::Commit => Self::Commit,
-        }
-    }
+impl Timed {
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Hit, "hit"), (Self::Miss, "miss"), (Self::Joined, "joined"), (Self::Forwarded, "forwarded")];
 }
 
 /// Why a call was refused here.
@@ -451,12 +441,12 @@ mod tests {
 
     #[test]
     fn loops_are_added_up() {
-        let tallies = [Tally::default(), Tally::default()];
+        let tallies: Vec<Tally> = (0..2).map(|_| Tally::default()).collect();
         for tally in &tallies {
             tally.joined(Procedure::Lookup, Some(Nfsstat3::NOENT), Some(Span::from_millis(3)));
-            tally.took(Op::Create, Span::from_millis(2));
-            tally.took(Op::Read, Span::from_millis(1));
-            tally.forwarded(Procedure::Commit, Some(Nfsstat3::IO));
+            tally.forwarded(Procedure::Commit, Some(Nfsstat3::IO), (false, Span::from_millis(2)));
+            tally.forwarded(Procedure::Lookup, Some(Nfsstat3::OK), (true, Span::from_millis(1)));
+            tally.sampled(Procedure::Lookup, Span::from_micros(1));
             tally.here(Procedure::Commit, None);
             tally.refused(Refused::ReadOnly);
             tally.held(Exclusion::Drained);
@@ -465,19 +455,21 @@ mod tests {
             tally.ended.add(1);
         }
         let totals = Totals::of(&tallies);
-        assert_eq!(totals.calls[Procedure::Lookup as usize], [0, 2, 0, 0]);
+        assert_eq!(totals.calls[Procedure::Lookup as usize], [2, 2, 0, 0]);
         assert_eq!(totals.calls[Procedure::Commit as usize], [0, 0, 2, 2]);
-        assert_eq!(totals.outcomes[Procedure::Lookup as usize], [0, 0, 2, 0, 0]);
+        assert_eq!(totals.outcomes[Procedure::Lookup as usize], [0, 0, 2, 2, 0], "a miss is forwarded");
         assert_eq!(totals.outcomes[Procedure::Commit as usize], [0, 0, 0, 2, 2]);
-        assert_eq!((totals.waited.nanos, totals.forwarded().nanos), (6_000_000, 6_000_000));
-        assert_eq!(totals.forwarded().buckets.iter().sum::<u64>(), 4);
-        assert_eq!((totals.answers(), totals.refusals[2], totals.bytes[2]), (6, 2, 14));
+        assert_eq!((totals.misses[Procedure::Lookup as usize], totals.misses.iter().sum::<u64>()), (2, 2));
+        let micros = |of: Procedure| totals.latency[of as usize].map(|spread| (spread.count(), spread.nanos / 1_000));
+        assert_eq!(micros(Procedure::Lookup), [(2, 2), (2, 2_000), (2, 6_000), (0, 0)]);
+        assert_eq!(micros(Procedure::Commit), [(0, 0), (0, 0), (0, 0), (2, 4_000)]);
+        assert_eq!((totals.answers(), totals.refusals[2], totals.bytes[2]), (8, 2, 14));
         assert_eq!((totals.holds[Exclusion::Drained.code()], totals.welcomed - totals.ended), (2, 4));
     }
 
     #[test]
     fn reads_are_counted_by_export() {
-        let tallies = [Tally::new(2, 0), Tally::new(2, 0)];
+        let tallies: Vec<Tally> = (0..2).map(|_| Tally::new(2, 0)).collect();
         for tally in &tallies {
             tally.read(1, Procedure::Lookup, Fate::Absent);
             tally.read(2, Procedure::Lookup, Fate::Absent);
@@ -499,12 +491,12 @@ mod tests {
 
     #[test]
     fn servers_are_told_apart_and_knobs_count_both_ways() {
-        let tallies = [Tally::new(0, 2), Tally::new(0, 2)];
+        let tallies: Vec<Tally> = (0..2).map(|_| Tally::new(0, 2)).collect();
         for tally in &tallies {
             tally.served(1, Span::from_millis(2));
             tally.served(2, Span::from_millis(2));
         }
-        let count = |link| served(&tallies, link).buckets.iter().sum::<u64>();
+        let count = |link| served(&tallies, link).count();
         assert_eq!((count(0), count(1), served(&tallies, 1).nanos), (0, 2, 4_000_000));
         let turns = Turns::default();
         let turn = |from, to| Actuation {
@@ -526,8 +518,8 @@ mod tests {
         let cases = [(0, 0), (50, 0), (51, 1), (1_000, 4), (30_000_000, 17), (30_000_001, 18)];
         for (micros, bucket) in cases {
             let tally = Tally::default();
-            tally.took(Op::Create, Span::from_micros(micros));
-            let spread = Totals::of([&tally]).latency[Class::Change as usize];
+            tally.took(Procedure::Create, Timed::Miss, Span::from_micros(micros));
+            let spread = Totals::of([&tally]).latency[Procedure::Create as usize][Timed::Miss as usize];
             assert_eq!(spread.buckets.iter().position(|count| *count == 1), Some(bucket), "{micros}");
             assert_eq!(spread.nanos, micros * 1000);
         }
@@ -536,7 +528,7 @@ mod tests {
     #[test]
     fn every_list_stands_in_the_order_of_its_codes() {
         assert!(Status::ALL.iter().enumerate().all(|(code, (status, _))| *status as usize == code));
-        assert!(Class::ALL.iter().enumerate().all(|(code, (class, _))| *class as usize == code));
+        assert!(Timed::ALL.iter().enumerate().all(|(code, (timed, _))| *timed as usize == code));
         assert!(Refused::ALL.iter().enumerate().all(|(code, (why, _))| *why as usize == code));
         assert!(Duplicate::ALL.iter().enumerate().all(|(code, (found, _))| *found as usize == code));
         assert!(Fate::ALL.iter().enumerate().all(|(code, (fate, _))| *fate as usize == code));

@@ -9,6 +9,7 @@ use crate::event::{Asker, Shared};
 use crate::fetching;
 use crate::log;
 use crate::mountd::Below;
+use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
@@ -192,7 +193,7 @@ fn nfs(
         return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
-    let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning)) {
+    let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning, call.args)) {
         Some((now, area, question)) => {
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
             let (args, place) = (call.args, meaning.place);
@@ -234,7 +235,7 @@ pub(crate) fn lend(
     let meaning = Meaning::of(&arguments)?;
     let realm = shared.exports.iter().position(|it| it.areas.own().cached.name() == export)?;
     let owner = Owner::Export(realm);
-    let (now, area, question) = cache_of(now, shared, owner, &credential, (&arguments, &meaning))?;
+    let (now, area, question) = cache_of(now, shared, owner, &credential, (&arguments, &meaning, call.args))?;
     if area.cached.mode() != Mode::Lease || !fetching::lends(&question) {
         return None;
     }
@@ -325,7 +326,11 @@ impl Local<'_> {
     fn hit(&self, now: Time, (fate, asker): (Fate, Asker), asks: &Asks<'_>, (out, begin): (&[u8], usize)) {
         let outcome = if fate == Fate::Absent { Outcome::Absent } else { Outcome::Hit };
         match self.from {
-            Some(_) => self.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]),
+            Some(_) => {
+                let tally = &self.shared.tallies[asker.event_loop as usize];
+                tally.sampled(asks.procedure, self.shared.clock.now().since(now));
+                self.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]);
+            }
             // Another proxy watches its own clients: the next one is looked at instead.
             None => self.shared.watch.spots.pass(asker.event_loop as usize),
         }
@@ -350,13 +355,23 @@ fn cache_of<'s, 'c>(
     shared: &'s Shared,
     owner: Owner,
     credential: &Credential<'_>,
-    (call, meaning): (&nfs3::Call<'c>, &Meaning),
+    (call, meaning, args): (&nfs3::Call<'c>, &Meaning, &[u8]),
 ) -> Option<(Time, &'s Area, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
-    let question = Question::of(call, meaning)?;
+    let export = &shared.exports[realm];
+    let areas = Some(&export.areas).filter(|areas| areas.may_answer())?;
+    let question = Question::of(call, meaning).filter(|question| question.is_all_of(args))?;
+    // Whoever is given another's page goes on with its cookies: they must mean the same wherever that is (nfs3.md, F1).
+    if matches!(question, Question::Page(..)) && !portable(&export.pool) {
+        return None;
+    }
     let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
+}
+
+/// Whether a listing that one server began may go on at any that its pool has.
+fn portable(pool: &Pool) -> bool {
+    pool.config.servers.len() == 1 || pool.cookies.portable()
 }
 
 /// Whether a call is new, or was sent again.
@@ -560,3 +575,22 @@ const ANSWER_MOST: u32 = 4 << 20;
 const NOBODY: u32 = 65534;
 /// Ports below this one only root may use.
 pub(crate) const RESERVED_END: u16 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Config;
+
+    #[test]
+    fn f1_pages_of_a_pool_are_shared_if_it_has_one_server_or_cookies_that_mean_the_same_at_all() {
+        for (servers, shared) in [("\"127.0.0.1:1\"", true), ("\"127.0.0.1:1\", \"127.0.0.2:1\"", false)] {
+            let text = format!(
+                "[[pool]]\nname = \"p\"\nservers = [{servers}]\n\
+                 [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"127.0.0.1\"\n"
+            );
+            let pool = Pool::new(Clock::new(), Config::parse(&text).unwrap().pools()[0].clone(), 0);
+            assert_eq!(portable(&pool), shared, "nothing was shown of {servers}");
+        }
+    }
+}

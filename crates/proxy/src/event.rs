@@ -3,7 +3,7 @@
 
 use crate::accord::Place;
 use crate::cached::Memo;
-use crate::clerk::{About, Desk, Job, Unknown};
+use crate::clerk::{About, Desk, Job, Leads, Unknown};
 use crate::counters::{Bytes, Tally};
 use crate::dispatch::{self, Batch, Moment, Origin, Taken};
 use crate::fetching::Loans;
@@ -52,7 +52,7 @@ pub(crate) enum Mail {
     /// It was found out whether a call was executed.
     Verified { about: About, verdict: Verdict },
     /// It was found out where the names of a call lead; none if nobody could tell.
-    Led { number: usize, found: Option<Vec<Option<Key>>> },
+    Led { number: usize, found: Option<Vec<Leads>> },
     /// The other proxies let a call leave until then.
     Cleared { place: Place, id: AttemptId, until: Time },
     /// They do not.

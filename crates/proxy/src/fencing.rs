@@ -111,10 +111,11 @@ impl Realm {
         self.pool.some_open(first.index())
     }
 
-    /// Learns from an answer, and takes out of it what its server may not know. None: it may be given as it is.
+    /// Learns from an answer, and takes out of it what its server may not know. None: it may be given as it is. What the server knew is
+    /// judged as of when the call left: it may have looked at any time since, and a fence that has ended meanwhile still stood then.
     pub(crate) fn honest(
         &self,
-        now: Time,
+        (now, left): (Time, Time),
         server: ServerId,
         meaning: &Meaning,
         procedure: Procedure,
@@ -123,12 +124,12 @@ impl Realm {
         match Reply::decode(procedure, results) {
             Ok(Reply::Lookup(Ok(found))) => {
                 let object = Key::of(found.object.bytes());
-                self.learn_names(now, server, meaning.place, [(meaning.object, Some(object))]);
+                self.learn_names(left, server, meaning.place, [(meaning.object, Some(object))]);
                 let honest = LookupOk { attributes: None, ..found };
-                (found != honest && !self.trusted(now, object, server)).then(|| encoded(&Reply::Lookup(Ok(honest))))
+                (found != honest && !self.trusted(left, object, server)).then(|| encoded(&Reply::Lookup(Ok(honest))))
             }
             Ok(Reply::Lookup(Err(failed))) if failed.status == Nfsstat3::NOENT => {
-                self.learn_names(now, server, meaning.place, [(meaning.object, None)]);
+                self.learn_names(left, server, meaning.place, [(meaning.object, None)]);
                 None
             }
             Ok(
@@ -139,24 +140,30 @@ impl Realm {
             }
             Ok(Reply::Readdir(Ok(page))) => {
                 let honest = ReaddirOk { dir_attributes: None, ..page };
-                let trusted = self.trusted(now, meaning.place, server);
+                let trusted = self.trusted(left, meaning.place, server);
                 (!trusted && page != honest).then(|| encoded(&Reply::Readdir(Ok(honest))))
             }
-            Ok(Reply::Readdirplus(Ok(page))) => self.honest_page(now, server, meaning, &page),
+            Ok(Reply::Readdirplus(Ok(page))) => self.honest_page(left, server, meaning, &page),
             Ok(_) | Err(_) => None,
         }
     }
 
-    fn honest_page(&self, now: Time, server: ServerId, meaning: &Meaning, page: &ReaddirplusOk<'_>) -> Option<Vec<u8>> {
+    fn honest_page(
+        &self,
+        left: Time,
+        server: ServerId,
+        meaning: &Meaning,
+        page: &ReaddirplusOk<'_>,
+    ) -> Option<Vec<u8>> {
         let mut entries = page.entries();
         let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
         let object = |plus: &EntryPlus<'_>| plus.handle.map(|handle| Key::of(handle.bytes()));
         let named = all.iter().filter_map(|plus| Some((meaning.place.named(plus.entry.name), Some(object(plus)?))));
-        self.learn_names(now, server, meaning.place, named);
-        let dir_attributes = page.dir_attributes.filter(|_| self.trusted(now, meaning.place, server));
+        self.learn_names(left, server, meaning.place, named);
+        let dir_attributes = page.dir_attributes.filter(|_| self.trusted(left, meaning.place, server));
         let mut changed = dir_attributes != page.dir_attributes;
         for plus in all.iter_mut().filter(|plus| plus.attributes.is_some()) {
-            if object(plus).is_none_or(|object| !self.trusted(now, object, server)) {
+            if object(plus).is_none_or(|object| !self.trusted(left, object, server)) {
                 plus.attributes = None;
                 changed = true;
             }
@@ -179,20 +186,20 @@ impl Realm {
     /// What a server says of names counts unless another one has changed the directory since.
     fn learn_names(
         &self,
-        now: Time,
+        left: Time,
         server: ServerId,
         directory: Key,
         names: impl IntoIterator<Item = (Key, Option<Key>)>,
     ) {
         let mut part = self.part(directory);
-        if part.shard.fence(now, &self.pool.servers, directory, directory).is_none_or(|at| at == server) {
+        if part.shard.fence(left, &self.pool.servers, directory, directory).is_none_or(|at| at == server) {
             names.into_iter().for_each(|(name, object)| part.names.insert(name, object));
         }
     }
 
-    /// Whether this server surely knows the newest state of an object.
-    fn trusted(&self, now: Time, object: Key, server: ServerId) -> bool {
-        self.part(object).shard.fence(now, &self.pool.servers, object, object).is_none_or(|at| at == server)
+    /// Whether this server surely knew the newest state of an object from then on.
+    fn trusted(&self, left: Time, object: Key, server: ServerId) -> bool {
+        self.part(object).shard.fence(left, &self.pool.servers, object, object).is_none_or(|at| at == server)
     }
 }
 
@@ -209,4 +216,63 @@ fn encoded(reply: &Reply<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     reply.encode(&mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cached::Told;
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::pool::Pool;
+    use midas_core::cache::{CleanStart, Rules, Settings};
+    use midas_nfs::nfs3::{Fattr3, Ftype3, Nfstime3, Specdata3};
+    use std::sync::Arc;
+
+    fn export() -> Realm {
+        let text = "[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.2:1\"]\nstaleness = \"60s\"\n\
+                    [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"127.0.0.1\"\n";
+        let config = Config::parse(text).unwrap();
+        let pool = Arc::new(Pool::new(Clock::new(), config.pools()[0].clone(), 0));
+        let (settings, absent_max, rules) = (Settings::default(), Span::from_secs(10), Rules::ALL);
+        let told = Told { settings, absent_max, watches: true, start: CleanStart::Yes, rules, leases: None, name: 0 };
+        Realm::new((0, 0), config.exports()[0].clone(), pool, None, &[("/".to_owned(), told)])
+    }
+
+    #[test]
+    fn d6_an_answer_is_judged_by_the_fences_that_stood_when_its_call_left() {
+        let export = export();
+        // The fence around everything that a start raises has ended.
+        let begin = export.pool.time(Instant::now()) + Span::from_secs(3600);
+        let after = |seconds| begin + Span::from_secs(seconds);
+        let (dir, file) = (FileHandle::new(b"dir").unwrap(), FileHandle::new(b"file").unwrap());
+        let (changed_at, other) = (ServerId(0), ServerId(1));
+        export.part(Key::of(file.bytes())).shard.raise(begin, Key::of(file.bytes()), changed_at, true);
+        let time = Nfstime3::default();
+        let attributes = Some(Fattr3 {
+            ftype: Ftype3::Reg,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            rdev: Specdata3 { specdata1: 0, specdata2: 0 },
+            fsid: 1,
+            fileid: 2,
+            atime: time,
+            mtime: time,
+            ctime: time,
+        });
+        let found = LookupOk { object: file, attributes, dir_attributes: None };
+        let without = encoded(&Reply::Lookup(Ok(LookupOk { attributes: None, ..found })));
+        let (results, meaning) = (encoded(&Reply::Lookup(Ok(found))), Meaning::on(Op::Lookup, dir, b"name"));
+        // The fence ends after 60 s: when the call left, when its answer came, from where, and whether it is believed.
+        for (left, now, server, believed) in
+            [(59, 61, other, false), (60, 61, other, true), (1, 2, other, false), (59, 61, changed_at, true)]
+        {
+            let honest = export.honest((after(now), after(left)), server, &meaning, Procedure::Lookup, &results);
+            assert_eq!(honest, (!believed).then(|| without.clone()), "left {left}");
+        }
+    }
 }

@@ -82,6 +82,26 @@ impl Peers {
         members.filter_map(|(peer, member)| Some((peer, Span::from_nanos(member.rtt?.as_nanos() as u64))))
     }
 
+    /// Whether too few members are reached to agree on anything: the last view stands, though the others may have another one.
+    pub(crate) fn cut_off(&self) -> bool {
+        self.cluster.cut_off()
+    }
+
+    /// How this daemon stands among the others.
+    pub(crate) fn membership(&self) -> api::Membership {
+        let status = self.cluster.status();
+        let me = usize::from(status.me);
+        api::Membership {
+            name: self.name.clone(),
+            me: self.members.get(me).cloned().unwrap_or_default(),
+            in_view: status.members.get(me).is_some_and(|me| me.in_view),
+            cut_off: status.cut_off,
+            present: status.members.iter().filter(|member| member.in_view).count(),
+            members: status.members.len(),
+            failed: status.failed,
+        }
+    }
+
     /// How the cluster is.
     pub(crate) fn status(&self, accord: &Accord) -> api::Cluster {
         let status = self.cluster.status();
@@ -92,6 +112,7 @@ impl Peers {
             me: name(status.me).unwrap_or_default(),
             epoch: status.view.epoch,
             in_view: status.members.get(usize::from(status.me)).is_some_and(|me| me.in_view),
+            cut_off: status.cut_off,
             present: status.members.iter().filter(in_view).count(),
             leader: status.leader.and_then(name),
             term: status.term,
@@ -99,7 +120,7 @@ impl Peers {
             refused: status.refused.iter().map(|(why, count)| (why.name().to_owned(), count)).collect(),
             lost: status.lost,
             failed: status.failed,
-            leases: of_accord(accord),
+            leases: of_accord(accord, status.cut_off),
             fetches: accord.fetches.counted(),
             shares: of_shares(accord),
         }
@@ -117,12 +138,12 @@ fn of_shares(accord: &Accord) -> api::Shares {
     }
 }
 
-fn of_accord(accord: &Accord) -> api::Leases {
+fn of_accord(accord: &Accord, cut_off: bool) -> api::Leases {
     let Standing { acts, leased_for, pending, holds, waiting, longest, blocked, counts, .. } = accord.standing();
     api::Leases {
         live_ms: leased_for.as_millis_f64(),
         blocked: blocked.then(|| "a member in the view has another configuration".to_owned()),
-        acts,
+        acts: acts && !cut_off,
         pending,
         waiting,
         longest_ms: longest.as_millis_f64(),

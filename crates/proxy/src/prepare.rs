@@ -4,13 +4,13 @@
 use crate::accord::{self, Accord, Place};
 use crate::cached::Unfound;
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
-use crate::clerk::Job;
+use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
+use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
-use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
 use std::sync::Arc;
@@ -54,13 +54,15 @@ impl Loop {
     }
 
     /// It was found out where names lead, or not yet.
-    pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Option<Key>>>) {
+    pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Leads>>) {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         let known = found.is_some();
         if let (Some(found), Some(Claim::Changes(changes))) = (found, &mut call.claim) {
             for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
-                if let Some(object) = object {
-                    changes.found(now, &self.shared, object, *moves);
+                match object {
+                    Leads::To(object) => changes.found(now, &self.shared, object, *moves),
+                    Leads::Nowhere => {}
+                    Leads::Refused => changes.unsure(),
                 }
             }
         }
@@ -79,7 +81,8 @@ impl Loop {
             self.held.push_back(call);
             return None;
         }
-        if !changes.patient() && (call.impatient || !accord.acts()) {
+        let alone = || !accord.acts() || self.shared.peers().is_some_and(Peers::cut_off);
+        if !changes.patient() && (call.impatient || alone()) {
             return Some(call);
         }
         match changes.clearance(&self.shared, accord) {

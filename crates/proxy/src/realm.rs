@@ -5,6 +5,7 @@
 
 use crate::agreed::{Agreed, Belief};
 use crate::cached::{Areas, Epoch, Told};
+use crate::clock::file_time;
 use crate::config::Export;
 use crate::counters::Turns;
 use crate::generations::Generations;
@@ -435,6 +436,8 @@ impl Realm {
             if let Some(agreed) = belief.agreed() {
                 let _taken = whose.claim(Key::of(&agreed.root), self.number);
                 self.areas.set_root(Key::of(&agreed.root));
+                let grain = agreed.limits.map(|limits| file_time(limits.time_delta).since(Time::ZERO));
+                self.areas.set_grain(grain);
             }
             self.agreed.store(Arc::new(belief.agreed().cloned()));
         }

@@ -69,7 +69,9 @@ impl Relay<'_> {
         }
         let export = &self.shared.exports[realm];
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
-            changed = export.honest(now, sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+            // The answer may be the first copy's.
+            let left = if resent { since } else { sent_at };
+            changed = export.honest((now, left), sent.ticket.route.to, &sent.meaning, waits.procedure, results);
         }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
@@ -78,9 +80,10 @@ impl Relay<'_> {
             None => End::Answered { ok: false, unstable },
         };
         let tally = &self.shared.tallies[self.number];
-        tally.forwarded(waits.procedure, status.map(Nfsstat3));
-        tally.took(sent.meaning.op, now.since(since));
+        let missed = matches!(&claim, Some(Claim::Reads(fetching)) if fetching.missed());
+        tally.forwarded(waits.procedure, status.map(Nfsstat3), (missed, now.since(since)));
         tally.served(export.pool.links_of(sent.ticket.route.to).start, now.since(sent_at));
+        let spent = export.pool.servers.spent(now, sent_at, route.to);
         export.settle(now, sent, end);
         let given = changed.as_deref().or(results);
         if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
@@ -90,8 +93,8 @@ impl Relay<'_> {
         let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
         let ours = landed.all.or(changed);
         let given = ours.as_deref().or(results);
-        let (now, served) = ((now, self.number), now.since(sent_at));
-        asked.tell(now, self.shared, waits.whom, (Outcome::Forwarded(route), served), given);
+        let now = (now, self.number);
+        asked.tell(now, self.shared, waits.whom, (Outcome::Forwarded(route), spent), given);
         self.hand(waits, ours.as_deref(), results, reply);
         for waits in landed.waits {
             self.shared.tallies[self.number].joined(waits.procedure, status.map(Nfsstat3), waits.whom.waited(now.0));

@@ -11,7 +11,7 @@ use crate::watch::{Journal, Said, digest, printable};
 use midas_core::cache::{Mode, Next};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use midas_net::{Caller, ClientError};
+use midas_net::ClientError;
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,7 @@ fn ask(export: &Realm, lines: &mut Lines, sample: &Sample, mut hear: impl FnMut(
     };
     let (address, patience) = (pool.server(server).address, duration(pool.config.probe_timeout));
     let mut next = None;
-    let asked = lines.ask(address, &Caller::ROOT, patience, |nfs| {
+    let asked = lines.ask(address, &sample.caller(), patience, |nfs| {
         let reply: Result<Reply<'_>, ClientError> = nfs.nfs(&call);
         next = Some(hear(&match reply {
             Ok(Reply::Getattr(Ok(attributes))) => Heard::Attributes(attributes),

@@ -215,6 +215,8 @@ impl Loop {
                 let Some(xid) = xid else { return Go::Continue(()) };
                 let doubt = flights.get_mut(xid).and_then(|(flight, _)| in_doubt(pool, flight, reply));
                 if let Some(ask) = doubt {
+                    // Whoever is answered next is not charged for this one.
+                    pool.servers.spent(now, now, *server);
                     doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
                 } else {
                     let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };

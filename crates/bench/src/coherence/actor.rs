@@ -4,25 +4,23 @@
 //! counted exactly; once such a call ends in doubt the client leaves these names alone and takes new ones.
 
 use super::World;
+use super::line::{Line, Sent};
 use super::plan::Plan;
 use crate::history::told;
 use crate::job::FILE_MODE;
 use crate::tree::Handle;
 use midas_core::rng::{Rng, mix};
 use midas_history::{Attributes, Kind, Name, Place, Record, SILENT, Scribe, status};
-use midas_net::{Caller, Client, ClientError};
+use midas_net::Caller;
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, Nfstime3, Reply, Sattr3, SetTime, StableHow, access};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(super) struct Actor<'a> {
     world: &'a World<'a>,
     number: u32,
-    target: u32,
-    address: SocketAddr,
-    client: Option<Client>,
+    line: Line<'a>,
     scribe: Scribe<'a>,
     rng: Rng,
     /// 1 while the call is the next user's.
@@ -46,17 +44,15 @@ struct Own {
 }
 
 impl<'a> Actor<'a> {
-    pub(super) fn new(world: &'a World<'a>, number: u32, addresses: &[SocketAddr], scribe: Scribe<'a>) -> Self {
-        let target = number as usize % addresses.len();
-        let config = world.config;
+    pub(super) fn new(world: &'a World<'a>, number: u32, addresses: &'a [SocketAddr], scribe: Scribe<'a>) -> Self {
+        let (config, target) = (world.config, number as usize % addresses.len());
+        let rng = |purpose: &[u8; 8]| Rng::for_purpose(config.seed, u64::from_be_bytes(*purpose) ^ u64::from(number));
         Self {
             world,
             number,
-            target: target as u32,
-            address: addresses[target],
-            client: None,
+            line: Line::new((addresses, target), config.timeout, world.stop, rng(b"sent\0\0\0\0")),
             scribe,
-            rng: Rng::for_purpose(config.seed, u64::from_be_bytes(*b"coherent") ^ u64::from(number)),
+            rng: rng(b"coherent"),
             stranger: 0,
             files: vec![Handle::NONE; (config.directories * config.names) as usize],
             links: vec![Handle::NONE; config.clients as usize],
@@ -67,7 +63,7 @@ impl<'a> Actor<'a> {
     /// Calls until it is over.
     pub(super) fn run(mut self) {
         while !self.is_over() {
-            if self.connect() {
+            if self.line.connect(self.world.config.timeout) {
                 let plan = Plan::draw(&mut self.rng, self.world.config.changes);
                 self.act(plan);
             }
@@ -77,17 +73,6 @@ impl<'a> Actor<'a> {
     fn is_over(&self) -> bool {
         let World { clock, left, until, stop, .. } = self.world;
         stop.load(Ordering::Relaxed) || left.load(Ordering::Relaxed) == 0 || clock.now() >= *until
-    }
-
-    fn connect(&mut self) -> bool {
-        if self.client.is_none() {
-            let caller = self.caller();
-            self.client = Client::connect(self.address, &caller, self.world.config.timeout).ok();
-        }
-        if self.client.is_none() {
-            std::thread::sleep(RETRY);
-        }
-        self.client.is_some()
     }
 
     fn caller(&self) -> Caller {
@@ -405,36 +390,34 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Makes a call and writes it down: its status, and the handle that it gave.
+    /// Makes a call and writes it down, from its first sending to its answer: its status, and the handle that it gave.
     fn call(&mut self, mut record: Record, call: &Call<'_>) -> (u32, Handle) {
-        let caller = self.caller();
-        let Some(client) = &mut self.client else { return (SILENT, Handle::NONE) };
-        client.become_marked(&caller, self.world.stamps.fetch_add(1, Ordering::Relaxed), self.world.machine.as_bytes());
-        (record.client, record.target) = (self.number, self.target);
+        let stamp = self.world.stamps.fetch_add(1, Ordering::Relaxed);
+        let credential = self.caller().encode(stamp, self.world.machine.as_bytes());
+        record.client = self.number;
         record.start = self.world.clock.now();
-        let found = match client.nfs(call) {
-            Ok(reply) => {
-                record.end = self.world.clock.now();
-                take(&mut record, &reply, &self.world.directories)
-            }
-            Err(error) => {
-                record.end = self.world.clock.now();
-                self.client = None;
-                self.world.silent.fetch_add(1, Ordering::Relaxed);
-                self.world.failed.fetch_add(u64::from(!ended(&error)), Ordering::Relaxed);
-                Handle::NONE
-            }
-        };
-        let left = &self.world.left;
-        let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let (sent, answer) = self.line.call(&credential, call);
+        record.end = self.world.clock.now();
+        let found = answer.map_or(Handle::NONE, |reply| take(&mut record, &reply, &self.world.directories));
+        (record.target, record.again) = (self.line.target(), sent.again);
+        self.count(&record, sent);
         self.scribe.add(&record);
         (record.status, found)
     }
-}
 
-/// Whether a connection ended: its client must make another one.
-fn ended(error: &ClientError) -> bool {
-    matches!(error, ClientError::Io(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    fn count(&self, record: &Record, sent: Sent) {
+        let World { counts, left, .. } = self.world;
+        let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let add = |count: &AtomicU64, so: bool| count.fetch_add(u64::from(so), Ordering::Relaxed);
+        add(&counts.silent, record.status == SILENT);
+        add(&counts.resent, sent.again > 0);
+        add(&counts.elsewhere, sent.elsewhere);
+        add(&counts.late, record.kind.changes() && sent.late > LATE);
+        if !EXPECTED.contains(&record.status) {
+            add(&counts.failed, true);
+            let _first = counts.strange.set((record.kind.name(), record.status));
+        }
+    }
 }
 
 /// What a reply shows; the handle that it gave.
@@ -513,4 +496,7 @@ fn nanos(time: Nfstime3) -> u64 {
 const PAGE: u32 = 16 << 10;
 /// Versions as times count from here: 2001.
 const MTIME: u32 = 1_000_000_000;
-const RETRY: Duration = Duration::from_millis(20);
+/// How calls of this load may end: names come and go, and objects with them. Nothing else can happen to it that is not a fault.
+const EXPECTED: [u32; 4] = [status::OK, status::NOENT, status::EXIST, status::STALE];
+/// Sent again later than this, a creation of which nobody knows the end is not told from somebody else's (the proxy's `verify`).
+const LATE: Duration = Duration::from_secs(5);

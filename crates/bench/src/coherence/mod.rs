@@ -5,6 +5,7 @@
 //! client's real-time order is made of, and it needs no event loop.
 
 mod actor;
+mod line;
 mod plan;
 
 use crate::action::Action;
@@ -20,6 +21,7 @@ use midas_core::rng::mix;
 use midas_history::{Kind, Name, Place, Record, Writer, status};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -61,10 +63,19 @@ pub struct Coherence {
 pub struct Done {
     /// Calls in the history.
     pub calls: u64,
-    /// Calls that nobody answered.
+    /// Calls that nobody answered, however often they were sent.
     pub silent: u64,
-    /// Those of them whose connection did not end: it was too late, or no answer.
+    /// These, and those that ended as nothing in this load may.
     pub failed: u64,
+    /// What the first of these was, and its status.
+    pub strange: Option<(&'static str, u32)>,
+    /// Calls that were sent again, because their connection ended; of them through another target; and changes of them more than 5 s after the
+    /// first sending.
+    pub resent: u64,
+    /// See `resent`.
+    pub elsewhere: u64,
+    /// See `resent`.
+    pub late: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -122,13 +133,23 @@ pub(crate) struct World<'a> {
     versions: AtomicU64,
     /// Calls that are left.
     left: AtomicU64,
-    silent: AtomicU64,
-    failed: AtomicU64,
+    counts: Counts,
     /// What every call is marked with: the run, and a number of its own.
     machine: String,
     stamps: &'a AtomicU32,
     until: u64,
     stop: &'a AtomicBool,
+}
+
+/// What becomes of calls; see [`Done`].
+#[derive(Debug, Default)]
+struct Counts {
+    silent: AtomicU64,
+    failed: AtomicU64,
+    strange: OnceLock<(&'static str, u32)>,
+    resent: AtomicU64,
+    elsewhere: AtomicU64,
+    late: AtomicU64,
 }
 
 /// Runs it; `stop` ends it early, with everything removed. `watch` is told what is done, how much, of how much (0: nobody knows).
@@ -153,10 +174,10 @@ pub fn run(config: &Coherence, stop: &AtomicBool, watch: &mut dyn FnMut(&str, us
         true => Ok(()),
         false => site.remove(watch).map_err(|what| RunError::target(&first.name, format!("clean-up: {what}"))),
     };
-    let (silent, failed, took) = result?;
+    let done = result?;
     removed?;
     let calls = writer.close().map_err(|error| RunError::File(config.history.clone(), error))?;
-    Ok(Done { calls, silent, failed, took })
+    Ok(Done { calls, ..done })
 }
 
 fn calls(
@@ -165,7 +186,7 @@ fn calls(
     stop: &AtomicBool,
     writer: &Writer,
     watch: &mut dyn FnMut(&str, usize, usize),
-) -> Result<(u64, u64, Duration), RunError> {
+) -> Result<Done, RunError> {
     let clock = Clock::new();
     let start = clock.now();
     let world = World {
@@ -175,8 +196,7 @@ fn calls(
         clock,
         versions: AtomicU64::new(1),
         left: AtomicU64::new(config.calls),
-        silent: AtomicU64::new(0),
-        failed: AtomicU64::new(0),
+        counts: Counts::default(),
         machine: run.directory(),
         stamps: &run.stamps,
         until: start.saturating_add(span(config.duration)),
@@ -187,7 +207,8 @@ fn calls(
     let addresses = addresses.collect::<Result<Vec<SocketAddr>, RunError>>()?;
     write_beginning(&world, writer);
     std::thread::scope(|scope| {
-        let actor = |number: u32| Actor::new(&world, number, &addresses, writer.scribe());
+        let (world, addresses) = (&world, &addresses);
+        let actor = move |number: u32| Actor::new(world, number, addresses, writer.scribe());
         let threads: Vec<_> = (0..config.clients).map(|number| scope.spawn(move || actor(number).run())).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             let done = config.calls - world.left.load(Ordering::Relaxed);
@@ -198,8 +219,11 @@ fn calls(
     match stop.load(Ordering::Relaxed) {
         true => Err(RunError::Interrupted),
         false => {
+            let Counts { silent, failed, strange, resent, elsewhere, late } = world.counts;
+            let [silent, failed, resent, elsewhere, late] =
+                [silent, failed, resent, elsewhere, late].map(AtomicU64::into_inner);
             let took = Duration::from_nanos(clock.now() - start);
-            Ok((world.silent.into_inner(), world.failed.into_inner(), took))
+            Ok(Done { calls: 0, silent, failed, strange: strange.into_inner(), resent, elsewhere, late, took })
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::grid::{Cell, Column, grid};
 use super::paint::Paint;
 use super::text::{clean, ms, wrap};
-use crate::cluster::{of_refused, of_standing};
+use crate::cluster::{self, of_refused, of_standing};
 use midas_proxy::api::{Cluster, Member};
 use ratatui::text::Line;
 
@@ -36,11 +36,9 @@ pub(crate) fn lines(cluster: Option<&Cluster>, paint: Paint, width: usize) -> Ve
 fn view(cluster: &Cluster) -> String {
     let Cluster { name, me, epoch, present, term, members, .. } = cluster;
     let leader = cluster.leader.as_deref().unwrap_or("nobody");
-    let standing = if cluster.in_view { "in the view" } else { "outside the view" };
+    let (view, does) = (cluster::view(cluster.cut_off), cluster::does(None, cluster.cut_off, cluster.in_view));
     let of = members.len();
-    format!(
-        "cluster {name}: view {epoch} with {present} of {of} members, led by {leader} (term {term}); {me} is {standing}"
-    )
+    format!("cluster {name}: {view} {epoch} with {present} of {of} members, led by {leader} (term {term}); {me} {does}")
 }
 
 fn columns() -> Vec<Column> {

@@ -120,6 +120,12 @@ fn alarms(app: &App) -> Vec<(String, Style)> {
     if status.bypass {
         alarms.push(("bypass is on: every call goes to its home (`midas bypass off`)".to_owned(), paint.warn()));
     }
+    if let Some(cluster) = frame.cluster.as_ref().filter(|cluster| cluster.cut_off) {
+        alarms.push((
+            format!("{} {}", clean(&cluster.me), crate::cluster::does(None, true, cluster.in_view)),
+            paint.bad(),
+        ));
+    }
     let reasons = status.not_ready.iter().map(|why| (format!("not ready: {why}"), paint.bad()));
     let demoted = status.exports.iter().filter_map(|export| {
         let why = export.cache.demoted.as_ref()?;

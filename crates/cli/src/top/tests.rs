@@ -162,6 +162,7 @@ fn cluster() -> Cluster {
         me: "a".to_owned(),
         epoch: 5,
         in_view: true,
+        cut_off: false,
         present: 2,
         leader: Some("b".to_owned()),
         term: 3,
@@ -348,6 +349,11 @@ fn a_cluster_shows_its_members_and_a_daemon_alone_says_so() {
             ],
         );
         assert!(shown.iter().any(|line| line.contains("witness")), "{shown:?}");
+        let mut alone = together.clone();
+        alone.cluster.as_mut().unwrap().cut_off = true;
+        let shown = lines(&mut app(View::Cluster, alone.clone()), size);
+        assert_lines(&shown, &[&["a is cut off from the majority"], &["cluster site: last known view 5"]]);
+        assert_lines(&lines(&mut app(View::Servers, alone), size), &[&["a is cut off from the majority"]]);
         let shown = lines(&mut app(View::Servers, together), size);
         assert_lines(&shown, &[&["queue", "of all"], &["10.0.0.4:2049", "16", "16.0"]]);
     }

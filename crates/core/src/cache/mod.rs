@@ -210,6 +210,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         served(now, mode, self.rules, &self.sampler, slot)
     }
 
+    /// What is kept, to be changed in place by whoever knows what has become of it: it stays as large as it is, and until when.
+    pub fn amend(&mut self, key: &K) -> Option<&mut V> {
+        self.store.read(Fixed::of(key), key)?.value.as_mut()
+    }
+
     /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
     pub fn join(&self, now: Time, call: &K, guards: &[K]) -> Option<FlightId> {
         let joins = match self.params.mode.joins() {

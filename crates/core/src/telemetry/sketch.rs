@@ -1,4 +1,4 @@
-//! The heaviest keys of a stream, in fixed memory: space-saving (Metwally, Agrawal and El Abbadi, 2005).
+//! The heaviest keys of a stream, by calls or by time, in fixed memory: space-saving (Metwally, Agrawal and El Abbadi, 2005).
 //!
 //! A key that finds no slot takes over the one that counts least, and begins with that count as its error. So no count is too low, none is
 //! too high by more than `total / slots`, and whoever has more than that has a slot. The least is found by blocks: counts only grow, so
@@ -13,12 +13,40 @@ use hashbrown::HashTable;
 /// What is counted of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Calls: what keys are ranked by.
+    /// Calls.
     pub calls: u64,
     /// Those of them that a cache answered.
     pub hits: u64,
     /// Nanoseconds that servers spent on them.
     pub nanos: u64,
+}
+
+/// What makes a key heavy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Calls.
+    Calls,
+    /// The time that servers spent on them.
+    Time,
+}
+
+impl Weight {
+    const fn by(&self, by: By) -> u64 {
+        match by {
+            By::Calls => self.calls,
+            By::Time => self.nanos,
+        }
+    }
+
+    /// By how much it is more than this one.
+    #[must_use]
+    pub const fn beyond(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_sub(other.calls),
+            hits: self.hits.saturating_sub(other.hits),
+            nanos: self.nanos.saturating_sub(other.nanos),
+        }
+    }
 }
 
 impl AddAssign for Weight {
@@ -34,17 +62,25 @@ impl AddAssign for Weight {
 pub struct Slot<V> {
     /// The key.
     pub key: Key,
-    /// Calls are too many by `error` at most; hits and time are those since it has its slot.
+    /// What was seen of it since it has its slot.
     pub weight: Weight,
-    /// What the slot's former key had counted.
+    /// What the slot's former key had counted: this one may have had as much before.
     pub error: u64,
     /// What is remembered of it.
     pub value: V,
 }
 
-/// The heaviest keys. `total` is the sum of all slots' calls; no slot of a block counts less than the block's `floor`.
+impl<V> Slot<V> {
+    /// What it counts: too much by `error` at most.
+    fn count(&self, by: By) -> u64 {
+        self.weight.by(by) + self.error
+    }
+}
+
+/// The heaviest keys. `total` is the sum of all slots' counts; no slot of a block counts less than the block's `floor`.
 #[derive(Clone, Debug)]
 pub struct Sketch<V> {
+    by: By,
     slots: Vec<Slot<V>>,
     index: HashTable<u16>,
     floors: Vec<u64>,
@@ -54,18 +90,19 @@ pub struct Sketch<V> {
 
 impl<V> Sketch<V> {
     /// With so many slots, at least one: all the memory that it will ever have.
-    pub fn new(slots_max: u16) -> Self {
+    pub fn new(by: By, slots_max: u16) -> Self {
         let slots_max = usize::from(slots_max.max(1));
         // Twice the room: then the index is swept in place, and never grows.
         let index = HashTable::with_capacity(2 * slots_max + 2);
         let floors = vec![0; slots_max.div_ceil(BLOCK)];
-        Self { slots: Vec::with_capacity(slots_max), index, floors, slots_max, total: 0 }
+        Self { by, slots: Vec::with_capacity(slots_max), index, floors, slots_max, total: 0 }
     }
 
-    /// Counts; `value` is what is remembered of a key that is new. What is remembered of this one.
-    pub fn add(&mut self, key: Key, weight: Weight, value: impl FnOnce() -> V) -> &mut V {
+    /// Counts; `value` is what is remembered of a key that is new. What is remembered of this one; none if it weighs nothing and is new.
+    pub fn add(&mut self, key: Key, weight: Weight, value: impl FnOnce() -> V) -> Option<&mut V> {
         let at = match self.find(key) {
             Some(at) => at,
+            None if weight.by(self.by) == 0 => return None,
             None if self.slots.len() < self.slots_max => {
                 self.slots.push(Slot { key, weight: Weight::default(), error: 0, value: value() });
                 self.enter(key, self.slots.len() - 1)
@@ -73,16 +110,20 @@ impl<V> Sketch<V> {
             None => {
                 let at = self.least();
                 self.leave(self.slots[at].key, at);
-                let calls = self.slots[at].weight.calls;
-                let weight = Weight { calls, ..Weight::default() };
-                self.slots[at] = Slot { key, weight, error: calls, value: value() };
+                let error = self.slots[at].count(self.by);
+                self.slots[at] = Slot { key, weight: Weight::default(), error, value: value() };
                 self.enter(key, at)
             }
         };
-        self.total += weight.calls;
+        self.total += weight.by(self.by);
         let slot = &mut self.slots[at];
         slot.weight += weight;
-        &mut slot.value
+        Some(&mut slot.value)
+    }
+
+    /// The slot of a key, if it has one.
+    pub fn get(&self, key: Key) -> Option<&Slot<V>> {
+        self.find(key).map(|at| &self.slots[at])
     }
 
     /// The keys that have a slot, in no order.
@@ -94,11 +135,11 @@ impl<V> Sketch<V> {
     pub fn least_count(&self) -> u64 {
         match self.slots.len() < self.slots_max {
             true => 0,
-            false => self.slots.iter().map(|slot| slot.weight.calls).min().unwrap_or_default(),
+            false => self.slots.iter().map(|slot| slot.count(self.by)).min().unwrap_or_default(),
         }
     }
 
-    /// All calls that were counted.
+    /// All that was counted.
     pub const fn total(&self) -> u64 {
         self.total
     }
@@ -133,12 +174,12 @@ impl<V> Sketch<V> {
             let floor = |(block, floor): (usize, &u64)| (*floor, block);
             let (floor, block) = self.floors.iter().enumerate().map(floor).min().unwrap_or_default();
             let slots = self.slots.iter().enumerate().skip(block * BLOCK).take(BLOCK);
-            let (calls, at) = slots.map(|(at, slot)| (slot.weight.calls, at)).min().unwrap_or_default();
-            if calls == floor {
+            let (count, at) = slots.map(|(at, slot)| (slot.count(self.by), at)).min().unwrap_or_default();
+            if count == floor {
                 return at;
             }
             // It has grown since; the next round may find another block.
-            self.floors[block] = calls;
+            self.floors[block] = count;
         }
     }
 }
@@ -159,7 +200,7 @@ mod tests {
 
     /// A stream in which key `n` of 5000 comes about as often as `1 / n`, with weights; what was really counted of each.
     fn stream(seed: u64, length: usize) -> (Sketch<u64>, Vec<u64>) {
-        let (mut rng, mut sketch, mut truth) = (Rng::new(seed), Sketch::new(SLOTS), vec![0; 5001]);
+        let (mut rng, mut sketch, mut truth) = (Rng::new(seed), Sketch::new(By::Calls, SLOTS), vec![0; 5001]);
         for _ in 0..length {
             let number = libm::exp(rng.unit() * libm::log(5000.0)) as u64;
             let weight = 1 + rng.below(60) as u64;
@@ -174,9 +215,9 @@ mod tests {
         for seed in 0..20 {
             let (sketch, truth) = stream(seed, 20_000);
             assert_eq!(sketch.total(), truth.iter().sum::<u64>());
-            assert_eq!(sketch.slots().iter().map(|slot| slot.weight.calls).sum::<u64>(), sketch.total());
+            assert_eq!(sketch.slots().iter().map(|slot| slot.count(By::Calls)).sum::<u64>(), sketch.total());
             for slot in sketch.slots() {
-                let (true_calls, seen) = (truth[slot.value as usize], slot.weight.calls);
+                let (true_calls, seen) = (truth[slot.value as usize], slot.count(By::Calls));
                 assert_eq!(slot.key, Key(mix(slot.value)));
                 assert!((seen - slot.error..=seen).contains(&true_calls), "{seed}: {slot:?}, but {true_calls}");
                 assert!(slot.error * u64::from(SLOTS) <= sketch.total(), "{seed}: {slot:?}");
@@ -209,20 +250,47 @@ mod tests {
 
     #[test]
     fn a_hot_key_that_comes_last_among_a_million_cold_ones_is_found() {
-        let mut sketch = Sketch::new(SLOTS);
+        let mut sketch = Sketch::new(By::Calls, SLOTS);
         for number in 0..1_000_000_u64 {
             sketch.add(Key(mix(number)), calls(1), || number);
         }
         for _ in 0..60_000 {
             sketch.add(Key(7), calls(1), || u64::MAX);
         }
-        let first = sketch.slots().iter().max_by_key(|slot| slot.weight.calls).unwrap();
-        assert_eq!((first.value, first.weight.calls - first.error), (u64::MAX, 60_000));
+        let first = sketch.slots().iter().max_by_key(|slot| slot.count(By::Calls)).unwrap();
+        assert_eq!((first.value, first.weight.calls), (u64::MAX, 60_000));
+    }
+
+    #[test]
+    fn a_slow_rare_key_among_a_million_quick_ones_is_found_by_time_and_not_by_calls() {
+        for by in [By::Calls, By::Time] {
+            let mut sketch = Sketch::new(by, SLOTS);
+            for number in 0..1_000_000_u64 {
+                sketch.add(Key(mix(number)), Weight { calls: 1, hits: 0, nanos: 1_000 }, || number);
+                if number % 10_000 == 500 {
+                    sketch.add(Key(7), Weight { calls: 1, hits: 0, nanos: 2_000_000 }, || u64::MAX);
+                }
+            }
+            let found = sketch.get(Key(7)).map(|slot| (slot.value, slot.weight.calls, slot.weight.nanos));
+            assert_eq!(found, (by == By::Time).then_some((u64::MAX, 100, 200_000_000)));
+            let first = sketch.slots().iter().max_by_key(|slot| slot.count(by)).unwrap();
+            assert_eq!(first.key == Key(7), by == By::Time);
+        }
+    }
+
+    #[test]
+    fn what_weighs_nothing_takes_no_slot_and_is_counted_if_it_has_one() {
+        let (mut sketch, hit) = (Sketch::new(By::Time, 1), Weight { calls: 1, hits: 1, nanos: 0 });
+        assert_eq!(sketch.add(Key(1), hit, || 'a'), None);
+        sketch.add(Key(2), Weight { calls: 1, hits: 0, nanos: 9 }, || 'b');
+        assert_eq!(sketch.add(Key(1), hit, || 'a'), None);
+        assert_eq!(sketch.add(Key(2), hit, || 'x'), Some(&mut 'b'));
+        assert_eq!((sketch.slots()[0].weight, sketch.total()), (Weight { calls: 2, hits: 1, nanos: 9 }, 9));
     }
 
     #[test]
     fn memory_is_what_it_was_at_first() {
-        let mut sketch = Sketch::new(SLOTS);
+        let mut sketch = Sketch::new(By::Calls, SLOTS);
         let memory = |sketch: &Sketch<u64>| (sketch.slots.capacity(), sketch.index.capacity());
         let before = memory(&sketch);
         for round in 0..3 {
@@ -237,14 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_time_belong_to_the_key_that_has_the_slot() {
-        let mut sketch = Sketch::new(1);
+    fn what_was_seen_belongs_to_the_key_that_has_the_slot() {
+        let mut sketch = Sketch::new(By::Calls, 1);
         let weight = Weight { calls: 4, hits: 3, nanos: 100 };
         sketch.add(Key(1), weight, || 'a');
         sketch.add(Key(1), weight, || 'x');
         sketch.add(Key(2), Weight { calls: 1, hits: 1, nanos: 5 }, || 'b');
         let Slot { key, weight, error, value } = sketch.slots()[0];
-        assert_eq!((key, weight, error, value), (Key(2), Weight { calls: 9, hits: 1, nanos: 5 }, 8, 'b'));
+        assert_eq!((key, weight, error, value), (Key(2), Weight { calls: 1, hits: 1, nanos: 5 }, 8, 'b'));
+        assert_eq!((sketch.slots()[0].count(By::Calls), sketch.total()), (9, 9));
     }
 
     #[test]

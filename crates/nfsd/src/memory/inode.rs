@@ -57,6 +57,11 @@ impl Inode {
         self.attributes.ctime = now().max(after(self.attributes.ctime));
     }
 
+    /// The contents were read: a new atime, later than any before.
+    pub(super) fn read(&mut self) {
+        self.attributes.atime = now().max(after(self.attributes.atime));
+    }
+
     /// The contents changed.
     pub(super) fn touch_contents(&mut self) {
         self.touch();

@@ -67,6 +67,13 @@ impl Tree {
         }
     }
 
+    /// Moves a file's atime; one that is gone has none.
+    pub(crate) fn accessed(&mut self, file: FileHandle<'_>, salt: u32) {
+        if let Ok(inode) = self.resolve(file, salt).and_then(|file| self.inode_mut(file.node)) {
+            inode.read();
+        }
+    }
+
     fn inode(&self, index: u32) -> Outcome<&Inode> {
         self.slab.get(index).ok_or(Nfsstat3::STALE)
     }

@@ -2,7 +2,7 @@
 //! carries, also on errors.
 //!
 //! The order of checks is that of Linux: the handle (BADHANDLE, STALE), the type (NOTDIR, ISDIR, INVAL), the name, search
-//! permission, existence, the right to change. Reads do not touch atime (as a mount with `noatime`). Every function appends
+//! permission, existence, the right to change. Reads do not touch atime (as a mount with `noatime`), unless the server is told to. Every function appends
 //! one reply; its error is the status of a reply that is already there.
 
 mod attributes;

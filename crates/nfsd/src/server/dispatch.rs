@@ -29,6 +29,7 @@ pub(super) struct Server {
     replays: Replays<Asker>,
     mounts: VecDeque<(IpAddr, Vec<u8>)>,
     machines: RandomState,
+    atime: bool,
     started: Instant,
     arrivals: u64,
 }
@@ -43,6 +44,7 @@ pub(super) struct Parts {
     pub(super) workers: usize,
     pub(super) truth: Option<Arc<Truth>>,
     pub(super) machines: RandomState,
+    pub(super) atime: bool,
 }
 
 /// Where an answer goes: a connection, and which of those that had its place.
@@ -117,6 +119,7 @@ impl Server {
             replays: Replays::new(),
             mounts: VecDeque::new(),
             machines: parts.machines,
+            atime: parts.atime,
             started: now,
             arrivals: 0,
         }
@@ -266,6 +269,12 @@ impl Server {
         let results = out.len();
         let status = self.namespace.execute(&self.identity, &who, call, out);
         record::end(out, begin);
+        if let nfs3::Call::Read { file, .. } = call
+            && self.atime
+            && status == Nfsstat3::OK
+        {
+            self.namespace.accessed(&self.identity, *file);
+        }
         let procedure = call.procedure();
         if let Some(truth) = &self.truth {
             let (mark, unique) = self.mark(credential);

@@ -45,6 +45,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// Whether the truth is kept: it costs a lock a call.
     pub truth: bool,
+    /// Whether a READ moves the atime of a file in memory.
+    pub atime: bool,
 }
 
 impl Default for Config {
@@ -57,6 +59,7 @@ impl Default for Config {
             workers: NonZeroUsize::MIN,
             bounds: Bounds::default(),
             truth: false,
+            atime: false,
         }
     }
 }
@@ -96,6 +99,7 @@ impl Nfsd {
                 workers: config.workers.get(),
                 truth: truth.clone(),
                 machines: machines.clone(),
+                atime: config.atime,
             };
             let (commands, received) = channel();
             let doors = Doors { poll: Poll::new()?, listener, portmap, commands: received };

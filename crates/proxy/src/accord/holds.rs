@@ -8,18 +8,23 @@ use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::{Span, Time};
 use std::collections::HashMap;
 
-/// The holds of this proxy, by what they are on.
+/// The holds of this proxy. Every hold has one entry in `open` and one in `ids`.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    open: HashMap<Box<[Label]>, Hold>,
+    open: HashMap<AttemptId, Hold>,
+    /// By what they are on.
+    ids: HashMap<Box<[Label]>, AttemptId>,
+    /// When all of them were last looked at, and whether one has ended since.
+    looked: Time,
+    ended: bool,
     /// Announcements of calls since a moment, by what they were on.
     pressure: HashMap<Box<[Label]>, u32>,
     counted_since: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Hold {
-    id: AttemptId,
+    keys: Box<[Label]>,
     /// Calls may leave until then; none before the others let the first one through.
     until: Option<Time>,
     /// Calls under it on their way.
@@ -35,10 +40,11 @@ struct Hold {
 impl Holds {
     /// A call on these keys leaves now without an announcement of its own, if it may: under which hold, and until when.
     pub(super) fn enter(&mut self, now: Time, keys: &[Label]) -> Option<(AttemptId, Time)> {
-        let hold = self.open.get_mut(keys).filter(|hold| !hold.over)?;
+        let id = *self.ids.get(keys)?;
+        let hold = self.open.get_mut(&id).filter(|hold| !hold.over)?;
         let until = hold.until.filter(|until| now < *until)?;
         (hold.calls, hold.last) = (hold.calls + 1, now);
-        Some((hold.id, until))
+        Some((id, until))
     }
 
     /// A call on these keys is announced by itself. Whether there were so many that a hold should be.
@@ -47,7 +53,7 @@ impl Holds {
             self.pressure.clear();
             self.counted_since = now;
         }
-        if self.open.len() >= HOLDS_MOST || self.open.contains_key(keys) {
+        if self.open.len() >= HOLDS_MOST || self.ids.contains_key(keys) {
             return false;
         }
         let count = self.pressure.entry(keys.into()).or_default();
@@ -57,53 +63,64 @@ impl Holds {
 
     /// These keys are held, once the others let it through.
     pub(super) fn begin(&mut self, now: Time, keys: &[Label], id: AttemptId) {
-        self.open.insert(keys.into(), Hold { id, until: None, calls: 0, last: now, over: false, lost: false });
+        self.pressure.remove(keys);
+        self.ids.insert(keys.into(), id);
+        let hold = Hold { keys: keys.into(), until: None, calls: 0, last: now, over: false, lost: false };
+        self.open.insert(id, hold);
     }
 
     /// The others let it through, or again. False if it is no hold.
     pub(super) fn permitted(&mut self, id: AttemptId, until: Time) -> bool {
-        self.of(id).map(|hold| hold.until = Some(until)).is_some()
+        self.open.get_mut(&id).map(|hold| hold.until = Some(until)).is_some()
     }
 
     /// Somebody refused it. False if it is no hold.
     pub(super) fn refused(&mut self, id: AttemptId) -> bool {
-        self.of(id).map(|hold| hold.over = true).is_some()
+        let refused = self.open.get_mut(&id).map(|hold| hold.over = true).is_some();
+        self.ended |= refused;
+        refused
     }
 
     /// A call that left under it has ended so. False if it is no hold.
     pub(super) fn leave(&mut self, id: AttemptId, outcome: &Outcome) -> bool {
-        let Some(hold) = self.of(id) else { return false };
+        let Some(hold) = self.open.get_mut(&id) else { return false };
         hold.calls = hold.calls.saturating_sub(1);
         match outcome {
             Outcome::Replied(_) | Outcome::NeverLeft => {}
             Outcome::Copied(_) | Outcome::Lost => (hold.over, hold.lost) = (true, true),
         }
+        self.ended |= hold.over && hold.calls == 0;
         true
     }
 
     /// Until when a call under it may leave, or leave again; none if it is no hold.
     pub(super) fn until(&self, id: AttemptId) -> Option<Time> {
-        let hold = self.open.values().find(|hold| hold.id == id)?;
+        let hold = self.open.get(&id)?;
         Some(hold.until.filter(|_| !hold.over).unwrap_or(Time::ZERO))
     }
 
-    /// Those that are over now, and how they ended: quiet for so long, or done with, and no call under them on its way.
+    /// Those that are over now, and how they ended: quiet for so long, or done with, and no call under them on its way. This is asked after every
+    /// call, so whether they are quiet is looked at now and then.
     pub(super) fn rest(&mut self, now: Time, quiet: Span) -> Vec<(AttemptId, Outcome)> {
+        if now.since(self.looked) < LOOK.min(quiet) && !self.ended {
+            return Vec::new();
+        }
+        (self.looked, self.ended) = (now, false);
         let done = |hold: &mut Hold| {
             hold.over |= now.since(hold.last) >= quiet && hold.calls == 0;
             hold.over && hold.calls == 0
         };
         let outcome = |hold: &Hold| if hold.lost { Outcome::Lost } else { Outcome::Replied(None) };
-        self.open.extract_if(|_, hold| done(hold)).map(|(_, hold)| (hold.id, outcome(&hold))).collect()
+        let over: Vec<(AttemptId, Hold)> = self.open.extract_if(|_, hold| done(hold)).collect();
+        for (_, hold) in &over {
+            self.ids.remove(&hold.keys);
+        }
+        over.iter().map(|(id, hold)| (*id, outcome(hold))).collect()
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.open.len()
-    }
-
-    fn of(&mut self, id: AttemptId) -> Option<&mut Hold> {
-        self.open.values_mut().find(|hold| hold.id == id)
     }
 }
 
@@ -112,8 +129,11 @@ pub(super) const QUIET: Span = Span::from_millis(250);
 /// So many calls on the same keys within the window make a hold: a file that is read between two WRITEs is worth more than what is saved.
 const PRESSURE: u32 = 16;
 const WINDOW: Span = Span::from_millis(250);
-/// At so many, others announce as usual.
-const HOLDS_MOST: usize = 64;
+/// Quiet ones are looked for no more often.
+const LOOK: Span = Span::from_millis(25);
+/// At so many, others announce as usual. A hold costs less than 1 KiB here and at every other member. A grant tells of 32,768 attempts at most, of which
+/// 17,408 may be over: with these of 16 members a thousand are left for calls.
+const HOLDS_MOST: usize = 896;
 /// Keys that are counted at once; then counting begins anew.
 const PRESSED_MOST: usize = 4096;
 
@@ -172,9 +192,13 @@ mod tests {
         holds.enter(at(10), &KEYS);
         assert_eq!(holds.rest(at(900), QUIET), [], "a call is on its way");
         assert!(holds.leave(id(1), &Outcome::Replied(None)) && !holds.leave(id(7), &Outcome::Lost));
-        assert_eq!(holds.rest(at(100), QUIET), [], "not quiet yet");
-        assert_eq!(holds.rest(at(260), QUIET), [(id(1), Outcome::Replied(None))]);
-        assert_eq!(holds.len(), 0);
+        holds.enter(at(910), &KEYS);
+        holds.leave(id(1), &Outcome::Replied(None));
+        assert_eq!(holds.rest(at(1_100), QUIET), [], "not quiet yet");
+        assert_eq!(holds.rest(at(1_160), QUIET), [(id(1), Outcome::Replied(None))]);
+        assert_eq!((holds.len(), holds.ids.len()), (0, 0));
+        holds.begin(at(1_170), &KEYS, id(2));
+        assert_eq!(holds.rest(at(1_171), Span::ZERO), [(id(2), Outcome::Replied(None))], "nothing more comes");
     }
 
     #[test]
@@ -189,5 +213,28 @@ mod tests {
             holds.leave(id(1), &Outcome::Replied(None));
             assert_eq!(holds.rest(at(14), QUIET), [(id(1), Outcome::Lost)]);
         }
+    }
+
+    #[test]
+    fn hundreds_of_files_are_held_at_once_and_no_more_than_the_bound() {
+        let file = |number: usize| [Label { export: 1, place: Key(2), key: Key(number as u64) }];
+        let mut holds = Holds::default();
+        let mut held = 0;
+        for number in 0..2 * HOLDS_MOST {
+            if (0..PRESSURE).any(|_| holds.pressed(at(1), &file(number))) {
+                holds.begin(at(1), &file(number), id(number as u64));
+                assert!(holds.permitted(id(number as u64), at(1_000)));
+                held += 1;
+            }
+        }
+        assert_eq!((held, holds.len()), (HOLDS_MOST, HOLDS_MOST));
+        for number in 0..HOLDS_MOST {
+            assert_eq!(holds.enter(at(300), &file(number)), Some((id(number as u64), at(1_000))));
+            assert!(number % 2 == 0 || holds.leave(id(number as u64), &Outcome::Replied(None)));
+        }
+        assert_eq!(holds.enter(at(300), &file(HOLDS_MOST)), None);
+        assert_eq!(holds.rest(at(700), QUIET).len(), HOLDS_MOST / 2, "the others have a call on its way");
+        assert_eq!((holds.len(), holds.ids.len()), (HOLDS_MOST / 2, HOLDS_MOST / 2));
+        assert!(holds.pressure.len() <= PRESSED_MOST);
     }
 }

@@ -59,6 +59,10 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
             put_id(out, *id);
             put_state(out, state);
         }
+        Message::Lost { id } => {
+            head(out, Tag::Lost, 0);
+            put_id(out, *id);
+        }
         Message::Drop { keys } => {
             head(out, Tag::Drop, 0);
             put_labels(out, keys);
@@ -105,7 +109,7 @@ pub(super) fn cut(frame: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>
     })
 }
 
-/// The kinds of messages. Numbers are never given anew; those that follow are `fetch`'s.
+/// The kinds of messages. Numbers are never given anew; 10 and 11 are `fetch`'s.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Tag {
@@ -118,10 +122,11 @@ enum Tag {
     Over = 7,
     Drop = 8,
     Tell = 9,
+    Lost = 12,
 }
 
 impl Tag {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Ask,
         Self::Grant,
         Self::Release,
@@ -131,6 +136,7 @@ impl Tag {
         Self::Over,
         Self::Drop,
         Self::Tell,
+        Self::Lost,
     ];
 }
 
@@ -163,6 +169,7 @@ fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> 
         Tag::Acknowledge => Message::Acknowledge { epoch, id: id(reader)?, round: reader.u32()? },
         Tag::Refuse => Message::Refuse { epoch, id: id(reader)?, round: reader.u32()?, why: refusal(reader)? },
         Tag::Over => Message::Over { id: id(reader)?, state: state(reader)? },
+        Tag::Lost => Message::Lost { id: id(reader)? },
         Tag::Drop => Message::Drop { keys: many(reader, LABELS_MOST, label)?.into() },
     }))
 }
@@ -366,6 +373,7 @@ mod tests {
             Message::Release { epoch: 3 },
             Message::Announce { epoch: 1, id, round: 2, intent: bare },
             Message::Acknowledge { epoch: 1, id, round: 2 },
+            Message::Lost { id },
             Message::Drop { keys: [label(7)].into() },
         ];
         let refusals =

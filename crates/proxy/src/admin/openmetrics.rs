@@ -49,7 +49,7 @@ impl Page<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         rows.into_iter().try_for_each(|(labels, spread)| {
-            let (sum, count) = (spread.nanos as f64 / 1e9, spread.buckets.iter().sum());
+            let (sum, count) = (spread.nanos as f64 / 1e9, spread.count());
             let none: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
             metric.encode_family(&labels)?.encode_histogram(sum, count, &coarser(&spread, bounds), none)
         })

@@ -5,6 +5,7 @@ use crate::api::{Export, Pool, Server, Setting, Status, Subtree};
 use crate::config;
 use crate::counters::Totals;
 use crate::event::Shared;
+use crate::peers::Peers;
 use crate::pool;
 use crate::realm::Realm;
 use midas_core::cache::Mode;
@@ -18,11 +19,13 @@ pub(super) fn of(shared: &Shared) -> Status {
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: shared.started.elapsed().as_secs(),
+        started_unix_ms: shared.clock.at(shared.started).as_nanos() / 1_000_000,
         not_ready: not_ready(shared),
         bypass: bypassed(shared),
         clients: totals.welcomed - totals.ended,
         calls: totals.answers(),
         held: totals.held,
+        cluster: shared.peers().map(Peers::membership),
         exports: shared.exports.iter().map(|export| of_export(shared, export)).collect(),
         pools: shared.pools.iter().map(|pool| of_pool(shared, pool)).collect(),
     }

@@ -234,7 +234,8 @@ impl Walk {
     fn may_search(&mut self, export: &Realm, server: ServerId, dir: FileHandle<'_>) -> Result<(), Fault> {
         let what = DirOp { dir, name: b"." };
         let (left, results) = self.ask(export, server, dir, &Call::Lookup { what })?;
-        let honest = honest(export, server, &Meaning::on(Op::Lookup, dir, b"."), Procedure::Lookup, &results);
+        let meaning = Meaning::on(Op::Lookup, dir, b".");
+        let honest = honest(export, (server, left.left.at), &meaning, Procedure::Lookup, &results);
         if let Ok(Reply::Lookup(Ok(found))) = Reply::decode(Procedure::Lookup, honest.as_deref().unwrap_or(&results)) {
             let now = export.pool.time(Instant::now());
             self.count(left.area.cached.learn_found(now, left.left, &what, &self.who, &found));
@@ -255,7 +256,7 @@ impl Walk {
         let meaning = Meaning::on(Op::List, dir, b"");
         self.alone.0.watch.names.learn_from(meaning.place, None, procedure, results);
         export.areas.learn_from(now, left.epoch, &meaning, procedure, results);
-        let honest = honest(export, server, &meaning, procedure, results);
+        let honest = honest(export, (server, left.left.at), &meaning, procedure, results);
         let learned = match honest.as_deref().map(|honest| Reply::decode(procedure, honest)) {
             None => left.area.cached.learn_names(now, left.left, dir, &self.who, page),
             Some(Ok(Reply::Readdirplus(Ok(page)))) => {
@@ -305,10 +306,16 @@ impl Walk {
     }
 }
 
-/// The results without what the server may not know; none if they are as they are.
-fn honest(export: &Realm, server: ServerId, of: &Meaning, procedure: Procedure, results: &[u8]) -> Option<Vec<u8>> {
+/// The results of a call that left then without what the server may not know; none if they are as they are.
+fn honest(
+    export: &Realm,
+    (server, left): (ServerId, Time),
+    of: &Meaning,
+    procedure: Procedure,
+    results: &[u8],
+) -> Option<Vec<u8>> {
     let now = export.pool.time(Instant::now());
-    export.stale().then(|| export.honest(now, server, of, procedure, results)).flatten()
+    export.stale().then(|| export.honest((now, left), server, of, procedure, results)).flatten()
 }
 
 /// Why a directory is not read.

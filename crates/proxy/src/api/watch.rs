@@ -90,17 +90,17 @@ pub struct ExportPoint {
     pub knobs: BTreeMap<String, f64>,
 }
 
-/// Who asks most, over the last seconds.
+/// Who asks most: what is hottest is first within two seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hot {
-    /// How far back it looks.
+    /// How far back it looks: 0.75 to 1.5.
     pub seconds: f64,
-    /// Calls in that time, all of them.
+    /// Calls in that time, all of them; those that came while it was read are nobody's below.
     pub calls: u64,
-    /// Time that servers spent on them, all of it.
+    /// Time that servers spent on them, all of it: of each server no more than the time that passed.
     pub server_ms: f64,
-    /// Most calls first.
+    /// Most calls first: the first 20 by calls, and the first 20 by time.
     pub directories: Vec<Spot>,
     /// Most calls first.
     pub clients: Vec<Spot>,
@@ -124,7 +124,8 @@ pub struct Spot {
     pub calls: u64,
     /// By how much `calls` may be too high.
     pub error: u64,
-    /// Time that servers spent on them.
+    /// Time that servers surely spent on them, from when they had answered the call before: what a call waits for others is not its own. Of a
+    /// server that works on several at once it is the call's share.
     pub server_ms: f64,
     /// The share of them that caches answered.
     pub hits: f64,

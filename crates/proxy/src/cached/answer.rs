@@ -6,9 +6,11 @@
 
 use super::label::{Kind, Of, Who, payload};
 use super::memo::Basis;
+use super::names::State;
 use super::question::Question;
 use super::{Cached, Part, part_of};
 use crate::fencing::with_entries;
+use midas_core::cache::Mode;
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{DirOp, EntryPlus, Fattr3, FileHandle, Nfsstat3, Procedure, ReaddirOk, ReaddirplusOk, Reply};
@@ -143,16 +145,24 @@ impl Cached {
         who: &Who,
         out: &mut Vec<u8>,
     ) -> Option<Kind> {
-        let (kept, dir_attributes) = {
+        let (kept, dir_attributes, known) = {
             let mut part = self.part(key);
+            let known = part.children(now, key, dir.bytes()).map(|children| children.state);
             let identity = [args, &[procedure as u8], who.bytes()];
             let kept = part.get(now, Of(key).page(args, who).key, Kind::Page, &identity)?.to_vec();
-            (kept, part.attributes(now, key, dir))
+            (kept, part.attributes(now, key, dir), known)
         };
         let dir_attributes = dir_attributes.and_then(|raw| decoded(&raw));
+        // Where others change it too, it must be known to be as the page shows it.
+        let stands = |shown: Option<Fattr3>| {
+            let shown = shown.map(|shown| State::of(&shown.wcc_attr()));
+            self.mode() != Mode::Ttl || known.is_some() && known == shown
+        };
         match Reply::decode(procedure, &kept).ok()? {
-            Reply::Readdir(Ok(page)) => Reply::Readdir(Ok(ReaddirOk { dir_attributes, ..page })).encode(out),
-            Reply::Readdirplus(Ok(page)) => {
+            Reply::Readdir(Ok(page)) if stands(page.dir_attributes) => {
+                Reply::Readdir(Ok(ReaddirOk { dir_attributes, ..page })).encode(out);
+            }
+            Reply::Readdirplus(Ok(page)) if stands(page.dir_attributes) => {
                 self.page_plus(now, &ReaddirplusOk { dir_attributes, ..page }, out)?;
             }
             _ => return None,
@@ -214,26 +224,26 @@ impl Part {
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
         self.glance(now, Of(dir).search(who).key, Kind::Search, &[what.dir.bytes(), who.bytes()])?;
-        self.target(now, (dir, name), what, handle)
+        self.target(now, (dir, name), what, who, handle)
     }
 
-    /// The same, whoever may look it up.
+    /// The same, whether or not the user may look it up.
     pub(super) fn target(
         &mut self,
         now: Time,
         (dir, name): (Key, Key),
         what: &DirOp<'_>,
+        who: &Who,
         handle: &mut [u8; HANDLE_MOST],
     ) -> Option<usize> {
-        let children = self.glance(now, Of(dir).children().key, Kind::Children, &[what.dir.bytes()])?;
-        let since: [u8; 8] = children.try_into().ok()?;
+        let since = self.children(now, dir, what.dir.bytes())?.since;
         let identity = [what.dir.bytes(), what.name];
         let hit = self.cache.get(now, &name)?;
         let value = hit.value;
         self.reach = self.reach.min(hit.horizon);
         let known = payload(value, Kind::Name, &identity).or_else(|| payload(value, Kind::Absent, &identity))?;
         let (number, found) = known.split_first_chunk::<8>()?;
-        if u64::from_be_bytes(*number) < u64::from_be_bytes(since) {
+        if u64::from_be_bytes(*number) < since {
             return None;
         }
         let length = found.len();
@@ -242,7 +252,7 @@ impl Part {
         // Above an export's root a server sees more than a client may.
         match what.name == b".." {
             true => drop(self.cache.sampled()),
-            false => self.sample(now, dir, (kind, what.dir.bytes()), Some(what.name), &handle[..length]),
+            false => self.sample(now, dir, (kind, what.dir.bytes()), Some((what.name, who)), &handle[..length]),
         }
         Some(length)
     }

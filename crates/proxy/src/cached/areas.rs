@@ -8,7 +8,7 @@ use super::{Cached, Fetching, Told, Touched};
 use crate::translate::Meaning;
 use midas_core::cache::{Ended, Impossible, Mode};
 use midas_core::key::Key;
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{Call, Procedure};
 use std::sync::Arc;
 
@@ -149,6 +149,11 @@ impl Areas {
         }
     }
 
+    /// How fine the servers' times are, as they say; none if they do not.
+    pub(crate) fn set_grain(&self, grain: Option<Span>) {
+        self.all.iter().for_each(|area| area.cached.set_grain(grain));
+    }
+
     /// Other modes from now on, in the order of the parts.
     pub(crate) fn set_modes(&self, modes: impl Iterator<Item = Mode>) {
         let mut changed = false;
@@ -193,7 +198,6 @@ mod tests {
     use crate::event::Asker;
     use crate::relay::Waits;
     use midas_core::cache::{CleanStart, Rules, Settings};
-    use midas_core::time::Span;
     use midas_nfs::nfs3::{
         DirOp, Fattr3, FileHandle, Ftype3, LookupOk, Nfstime3, RenameDone, Reply, Specdata3, WccData,
     };

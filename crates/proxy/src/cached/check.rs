@@ -1,11 +1,12 @@
 //! Hits that are checked against a server (nfs3.md, D5): which ones `core` chooses, what was answered, and whether the server says the same.
 
-use super::label::{Kind, Of};
+use super::label::{Kind, Of, Who};
 use super::{Cached, Part};
 use crate::pool::lock;
 use midas_core::cache::{Class, Left, Mode, Next, Verdict};
 use midas_core::key::Key;
 use midas_core::time::Time;
+use midas_net::Caller;
 use midas_nfs::nfs3::Fattr3;
 use midas_nfs::xdr::Reader;
 use std::sync::mpsc::SyncSender;
@@ -18,6 +19,8 @@ pub(crate) struct Sample {
     pub(crate) handle: Box<[u8]>,
     /// None: the object's attributes were told.
     pub(crate) name: Option<Box<[u8]>>,
+    /// Who was told: another one may not look the name up.
+    who: Who,
     /// What was told: attributes, or the handle that the name leads to, or none.
     said: Box<[u8]>,
     kind: Kind,
@@ -40,19 +43,34 @@ pub(super) struct Checks(usize, SyncSender<(usize, Sample)>);
 impl Part {
     /// Remembers the hit that was just told, if `core` wants it checked.
     #[inline]
-    pub(super) fn sample(&mut self, now: Time, place: Key, what: (Kind, &[u8]), name: Option<&[u8]>, said: &[u8]) {
+    pub(super) fn sample(
+        &mut self,
+        now: Time,
+        place: Key,
+        what: (Kind, &[u8]),
+        name: Option<(&[u8], &Who)>,
+        said: &[u8],
+    ) {
         if self.cache.sampled() {
             self.remember(now, place, what, name, said);
         }
     }
 
     #[cold]
-    fn remember(&mut self, now: Time, place: Key, (kind, handle): (Kind, &[u8]), name: Option<&[u8]>, said: &[u8]) {
+    fn remember(
+        &mut self,
+        now: Time,
+        place: Key,
+        (kind, handle): (Kind, &[u8]),
+        name: Option<(&[u8], &Who)>,
+        said: &[u8],
+    ) {
         if let Some(Checks(export, waiting)) = &self.checks {
-            let (handle, name, said) = (handle.into(), name.map(Into::into), said.into());
+            let who = name.map_or(Who::ANYONE, |(_, who)| *who);
+            let (handle, name, said) = (handle.into(), name.map(|(name, _)| name.into()), said.into());
             let left = self.cache.left(now);
             // Where too many wait, one less is checked.
-            let _full = waiting.try_send((*export, Sample { place, handle, name, said, kind, left }));
+            let _full = waiting.try_send((*export, Sample { place, handle, name, who, said, kind, left }));
         }
     }
 }
@@ -77,11 +95,11 @@ impl Cached {
             true => sample.compare(heard),
             false => Verdict::Unsure,
         };
+        if verdict == Verdict::Different {
+            part.strayed(now, sample.place, key);
+        }
         match (self.mode(), again) {
             (Mode::Ttl, false) => {
-                if verdict == Verdict::Different {
-                    part.cache.invalidate(now, key);
-                }
                 drop(part);
                 self.learned(now, sample.kind.class(), verdict);
                 Next::Nothing
@@ -94,7 +112,7 @@ impl Cached {
     }
 
     /// What a check in ttl mode showed is told to all parts if something follows from it.
-    fn learned(&self, now: Time, class: Class, verdict: Verdict) {
+    pub(super) fn learned(&self, now: Time, class: Class, verdict: Verdict) {
         let mut lessons = lock(&self.lessons);
         let before = lessons.course(class);
         lessons.verdict(now, class, verdict);
@@ -110,6 +128,11 @@ impl Sample {
     /// When it was told.
     pub(crate) fn told_at(&self) -> Time {
         self.left.at
+    }
+
+    /// On whose behalf it is checked.
+    pub(crate) fn caller(&self) -> Caller {
+        self.who.caller()
     }
 
     fn key(&self) -> Key {

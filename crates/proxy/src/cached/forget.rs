@@ -2,7 +2,7 @@
 
 use super::Cached;
 use super::answer::HANDLE_MOST;
-use super::label::{Kind, Of};
+use super::label::{Kind, Of, Who};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::DirOp;
@@ -23,7 +23,7 @@ impl Cached {
         let mut handle = [0; HANDLE_MOST];
         let mut part = self.part(dir);
         let name = Of(dir).name(what.name, Kind::Name).key;
-        let led = part.target(now, (dir, name), what, &mut handle);
+        let led = part.target(now, (dir, name), what, &Who::ANYONE, &mut handle);
         part.cache.invalidate(now, name);
         led.filter(|length| *length > 0).map(|length| Key::of(&handle[..length]))
     }

@@ -3,6 +3,7 @@
 
 use midas_core::cache::{Class, Entry};
 use midas_core::key::Key;
+use midas_net::Caller;
 use midas_nfs::nfs3::Procedure;
 use midas_nfs::rpc::Credential;
 
@@ -46,6 +47,21 @@ impl Kind {
 
     pub(crate) const fn class(self) -> Class {
         Class(self as u8)
+    }
+
+    /// The kind by whose checked hits its own are judged: whatever makes an entry untrue shows in its object's attributes.
+    pub(crate) const fn measured(self) -> Self {
+        match self {
+            Self::Name => Self::Name,
+            Self::Absent => Self::Absent,
+            Self::Attributes
+            | Self::Search
+            | Self::Children
+            | Self::Access
+            | Self::Link
+            | Self::Page
+            | Self::Limits => Self::Attributes,
+        }
     }
 
     /// The word that users read.
@@ -142,6 +158,16 @@ impl Who {
         }
     }
 
+    /// The same as whoever makes calls.
+    pub(crate) fn caller(&self) -> Caller {
+        let (ids, _) = self.bytes().as_chunks::<4>();
+        let mut ids = ids.iter().map(|id| u32::from_be_bytes(*id));
+        match (ids.next(), ids.next()) {
+            (Some(uid), Some(gid)) => Caller { uid, gid, gids: ids.collect() },
+            _ => Caller::ROOT,
+        }
+    }
+
     pub(crate) const fn key(&self) -> Key {
         self.key
     }
@@ -151,13 +177,13 @@ impl Who {
     }
 }
 
-/// A value: what it answers for, then what it answers.
+/// A value: what it answers for, then what it answers. It answers nothing if a part of what it is for is too long.
 pub(crate) fn value(kind: Kind, identity: &[&[u8]], payload: &[&[u8]]) -> Box<[u8]> {
     let length = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
     let mut value = Vec::with_capacity(1 + 2 * identity.len() + length(identity) + length(payload));
     value.push(kind as u8);
     for part in identity {
-        value.extend_from_slice(&(part.len() as u16).to_be_bytes());
+        value.extend_from_slice(&u16::try_from(part.len()).unwrap_or(TOO_LONG).to_be_bytes());
         value.extend_from_slice(part);
     }
     for part in payload {
@@ -170,7 +196,8 @@ pub(crate) fn value(kind: Kind, identity: &[&[u8]], payload: &[&[u8]]) -> Box<[u
 pub(crate) fn payload<'v>(value: &'v [u8], kind: Kind, identity: &[&[u8]]) -> Option<&'v [u8]> {
     let mut rest = value.strip_prefix(&[kind as u8])?;
     for part in identity {
-        rest = rest.strip_prefix(&(part.len() as u16).to_be_bytes())?.strip_prefix(*part)?;
+        let length = u16::try_from(part.len()).ok().filter(|length| *length < TOO_LONG)?;
+        rest = rest.strip_prefix(&length.to_be_bytes())?.strip_prefix(*part)?;
     }
     Some(rest)
 }
@@ -186,6 +213,8 @@ pub(crate) fn part(value: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
+/// The length of what has none that can be written.
+const TOO_LONG: u16 = u16::MAX;
 const PERMISSION: u64 = 1;
 const CHILDREN: u64 = 2;
 const SEARCH: u64 = 3;
@@ -212,6 +241,15 @@ mod tests {
         ] {
             assert_eq!(payload(&kept, kind, &identity), None, "{kind:?} {identity:?}");
         }
+        // What somebody appends to his arguments is not what another one is answered.
+        let (args, who) = (&b"args"[..], &b"who"[..]);
+        let planted = [args, &[0, 3], who, b"planted"].concat();
+        let long = [&planted[..], &vec![0; (1 << 16) + args.len() - planted.len()]].concat();
+        assert_eq!(payload(&value(Kind::Page, &[&long, b"me"], &[b"page"]), Kind::Page, &[args, who]), None);
+        let kept = value(Kind::Page, &[args, who], &[&long[args.len() + 2 + who.len()..]]);
+        assert!(payload(&kept, Kind::Page, &[args, who]).is_some());
+        assert_eq!(payload(&kept, Kind::Page, &[&long]), None);
+        assert_eq!(payload(&value(Kind::Page, &[&long], &[b"page"]), Kind::Page, &[&long]), None, "it is never known");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who, value};
+use super::names::{Children, State};
 use super::question::Question;
 use super::{Cached, ENTRY_OVERHEAD, Part};
 use crate::clock::file_time;
 use crate::translate::Meaning;
-use midas_core::cache::{Entry, Facts, Fill, Left};
+use midas_core::cache::{Entry, Facts, Fill, Left, Mode, Refusal};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{
@@ -147,15 +148,27 @@ impl<'a> Seen<'a> {
         let Self { cached, now, left, .. } = *self;
         let (key, changed) = (Key::of(what.dir.bytes()), changed(dir_attributes));
         let number = left.number().to_be_bytes();
-        let children = Of(key).children();
         let mut part = cached.part(key);
-        if part.cache.glance(now, &children.key).is_none() {
-            let since = value(Kind::Children, &[what.dir.bytes()], &[&number]);
-            self.count(part.keep(now, left, children, since, changed, None));
+        if !self.is_among_children(&mut part, what.dir, dir_attributes) {
+            return self.count(Fill::Refused(Refusal::Older));
         }
         let kept = value(kind, &[what.dir.bytes(), what.name], &[&number, handle]);
         let until = (kind == Kind::Absent).then(|| left.at + cached.absent_max);
         self.count(part.keep(now, left, Of(key).name(what.name, kind), kept, changed, until));
+    }
+
+    /// Whether what a reply says of a directory's names is not older than what is known of them; it is the first, if nothing is.
+    fn is_among_children(&self, part: &mut Part, dir: FileHandle<'_>, attributes: Option<&Fattr3>) -> bool {
+        let Self { now, left, .. } = *self;
+        let key = Key::of(dir.bytes());
+        let seen = attributes.map(|attributes| State::of(&attributes.wcc_attr()));
+        if let Some(children) = part.children(now, key, dir.bytes()) {
+            let older = seen.is_some_and(|seen| seen.is_before(&children.state));
+            return !older || part.cache.mode() != Mode::Ttl;
+        }
+        let children = Children { since: left.number(), state: seen.unwrap_or_default() };
+        self.count(part.keep(now, left, Of(key).children(), children.value(dir), changed(attributes), None));
+        true
     }
 
     /// The server let this user look for a name.
@@ -173,8 +186,11 @@ impl<'a> Seen<'a> {
         (procedure, results): (Procedure, &[u8]),
     ) {
         self.attributes(dir, attributes);
-        if results.len() <= PAGE_MOST {
-            let key = Key::of(dir.bytes());
+        let key = Key::of(dir.bytes());
+        // In ttl mode a page is answered while the directory is known to be as the page shows it.
+        let true_now =
+            self.cached.mode() != Mode::Ttl || self.is_among_children(&mut self.cached.part(key), dir, attributes);
+        if true_now && results.len() <= PAGE_MOST {
             let kept = value(Kind::Page, &[args, &[procedure as u8], self.who.bytes()], &[results]);
             self.keep(key, Of(key).page(args, self.who), kept, changed(attributes));
         }
@@ -206,14 +222,24 @@ impl<'a> Seen<'a> {
 
 impl Part {
     /// Keeps attributes. If they show that a directory has changed since it was last seen, its names are no longer believed: a mutation
-    /// of our own would have dropped the old ones.
+    /// of our own would have dropped the old ones, or said so.
     fn saw_attributes(&mut self, now: Time, left: Left, object: FileHandle<'_>, attributes: &Fattr3) -> Fill {
         let key = Key::of(object.bytes());
         let raw = attributes.to_bytes();
-        let held = self.glance(now, key, Kind::Attributes, &[object.bytes()]);
-        let newer = held.is_some_and(|held| held.get(TIMES..) < Some(&raw[TIMES..]));
-        if attributes.ftype == Ftype3::Dir && newer {
-            self.cache.invalidate(now, Of(key).children().key);
+        if attributes.ftype == Ftype3::Dir {
+            let changed = match self.cache.mode() {
+                Mode::Ttl => {
+                    let seen = State::of(&attributes.wcc_attr());
+                    self.shows_change(now, left, (key, object.bytes()), &seen)
+                }
+                Mode::Strict | Mode::Lease | Mode::Immutable => {
+                    let held = self.glance(now, key, Kind::Attributes, &[object.bytes()]);
+                    held.is_some_and(|held| held.get(TIMES..) < Some(&raw[TIMES..]))
+                }
+            };
+            if changed {
+                self.cache.invalidate(now, Of(key).children().key);
+            }
         }
         let kept = value(Kind::Attributes, &[object.bytes()], &[&raw]);
         self.keep(now, left, Of(key).attributes(), kept, Some(file_time(attributes.ctime)), None)
@@ -229,6 +255,11 @@ impl Part {
         lease_until: Option<Time>,
     ) -> Fill {
         let cost = ENTRY_OVERHEAD + value.len();
+        // What changes twice within the server's shortest time looks as if it had once (nfs3.md, D7): such a value has no life, and takes the one
+        // before along.
+        let young = |changed| left.at.since(changed) < self.grain;
+        let unclear = self.cache.mode() == Mode::Ttl && changed_at.is_some_and(young);
+        let lease_until = if unclear { Some(left.at) } else { lease_until };
         self.cache.offer(now, left, entry, value, Facts { changed_at, lease_until, cost })
     }
 }

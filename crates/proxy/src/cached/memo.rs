@@ -5,7 +5,7 @@
 //! every [`LIFE`] all the same: it chooses which hits are checked against a server, and who must go when it is full.
 
 use super::label::{Kind, Who};
-use super::question::Question;
+use super::question::{ARGS_MOST, Question};
 use super::{Cached, PARTS};
 use midas_core::cache::Departures;
 use midas_core::key::Key;
@@ -169,8 +169,6 @@ fn digest(asks: &Asks<'_>) -> Option<usize> {
 const XID: usize = 4;
 /// Answers that are remembered.
 const PLACES: usize = 4096;
-/// The longest call that is: a handle and a name.
-const ARGS_MOST: usize = 512;
 /// The longest answer: a handle with two sets of attributes.
 const RECORD_MOST: usize = 512;
 /// How long an answer is given again.

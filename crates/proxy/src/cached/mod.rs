@@ -12,6 +12,7 @@ mod held;
 mod label;
 mod learn;
 mod memo;
+mod names;
 mod places;
 mod question;
 mod share;
@@ -95,6 +96,8 @@ pub(crate) struct Part {
     claimed: HashSet<Key>,
     /// Until when what was told since a read began may be told.
     reach: Time,
+    /// How fine the servers' times are.
+    grain: Span,
 }
 
 /// A read under way, and who waits with it.
@@ -132,7 +135,15 @@ impl Cached {
         let part = |_| {
             let cache = Cache::sharing(Arc::clone(&clock), params, told.rules, now, told.start);
             let (joined, turns) = (HashMap::new(), Turns::default());
-            Mutex::new(Part { cache, joined, checks: None, turns, claimed: HashSet::new(), reach: Time::FAR })
+            Mutex::new(Part {
+                cache,
+                joined,
+                checks: None,
+                turns,
+                claimed: HashSet::new(),
+                reach: Time::FAR,
+                grain: GRAIN,
+            })
         };
         let parts: Box<[_]> = (0..PARTS).map(part).collect();
         let departures = parts.iter().map(|part| Arc::clone(lock(part).cache.departures())).collect();
@@ -213,6 +224,11 @@ impl Cached {
         self.part(place).cache.end(now, mark, Ended::Done);
     }
 
+    /// How fine the servers' times are, as they say; none if they do not.
+    pub(crate) fn set_grain(&self, grain: Option<Span>) {
+        self.parts.iter().for_each(|part| lock(part).grain = grain.unwrap_or(GRAIN));
+    }
+
     /// Whether there is any use in asking: calls may be answered, or one waits here that others may wait with.
     #[inline]
     pub(crate) fn useful(&self, now: Time) -> bool {
@@ -284,7 +300,7 @@ impl Cached {
         }
         let of = |class| Kind::ALL.iter().position(|kind| kind.class() == class).map_or(0, |kind| hits[kind]);
         lock(&self.lessons).tick(now, of);
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.measured() == *kind) {
             self.teach(kind.class());
         }
     }
@@ -295,12 +311,15 @@ impl Cached {
         Span::from_nanos(self.parts.iter().map(of_part).fold(0, u64::saturating_add))
     }
 
-    /// All parts go by what they learned together.
+    /// All parts go by what they learned together, and kinds that are not checked by what was learned of those that are.
     fn teach(&self, class: Class) {
         // Held over all parts: a newer lesson comes after this one.
         let lessons = lock(&self.lessons);
         let course = lessons.course(class);
-        self.parts.iter().for_each(|part| lock(part).cache.follow(class, course));
+        for part in &self.parts {
+            let (mut part, like_it) = (lock(part), |kind: &Kind| kind.measured().class() == class);
+            Kind::ALL.into_iter().filter(like_it).for_each(|kind| part.cache.follow(kind.class(), course));
+        }
     }
 
     /// A read leaves now: what it brings may be learned later.
@@ -358,5 +377,7 @@ pub(crate) const PARTS: usize = 64;
 pub(crate) const ENTRY_OVERHEAD: usize = 16;
 /// What a remembered key takes: its slot, and its places in the index (up to 12 bytes), the queues (12) and the ghost (16).
 const KEY: usize = Cache::<Key, Box<[u8]>>::SLOT + 40;
+/// How fine a server's times are that does not say: those of old file systems.
+const GRAIN: Span = Span::from_secs(1);
 /// A usual entry, most of which are names: as many are remembered as would fit.
 const ENTRY_USUAL: usize = KEY + ENTRY_OVERHEAD + 56;

@@ -60,6 +60,24 @@ impl<'c> Question<'c> {
         }
     }
 
+    /// Whether these are the arguments of its call and nothing else: what follows them unread could pass for a part of what answers are
+    /// known by. Attributes are known by their handle alone.
+    #[inline]
+    pub(crate) fn is_all_of(&self, args: &[u8]) -> bool {
+        let opaque = |bytes: &[u8]| 4 + bytes.len().next_multiple_of(4);
+        let length = match self {
+            Self::Attributes(_) => return true,
+            Self::Name(what, _) => opaque(what.dir.bytes()) + opaque(what.name),
+            Self::Access(object, _) => opaque(object.bytes()) + 4,
+            Self::Page(dir, procedure) => {
+                let sizes = if *procedure == Procedure::Readdirplus { 8 } else { 4 };
+                opaque(dir.bytes()) + 8 + 8 + sizes
+            }
+            Self::Link(object) | Self::Limits(object, _) => opaque(object.bytes()),
+        };
+        args.len() == length && length <= ARGS_MOST
+    }
+
     /// What must be unchanged for its answer to be shared. `place` is the object or the directory of the name.
     pub(super) fn guards(&self, place: Key) -> [Key; 2] {
         let of = Of(place);
@@ -69,5 +87,40 @@ impl<'c> Question<'c> {
             Self::Access(..) | Self::Limits(..) => [of.permission(); 2],
             Self::Link(_) | Self::Page(..) => [place, of.permission()],
         }
+    }
+}
+
+/// No longer call is looked for: a handle and a name.
+pub(super) const ARGS_MOST: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_followed_by_anything_is_not_looked_for() {
+        let handle = FileHandle::new(b"dir-5").unwrap();
+        let name = |name| Call::Lookup { what: DirOp { dir: handle, name } };
+        let (cookie, cookieverf) = (7, [1; 8]);
+        for call in [
+            name(b"name"),
+            name(b"names"),
+            Call::Access { object: handle, access: 1 },
+            Call::Readlink { symlink: handle },
+            Call::Readdir { dir: handle, cookie, cookieverf, count: 100 },
+            Call::Readdirplus { dir: handle, cookie, cookieverf, dircount: 100, maxcount: 1000 },
+            Call::Fsinfo { fsroot: handle },
+            Call::Pathconf { object: handle },
+        ] {
+            let mut args = Vec::new();
+            call.encode(&mut args);
+            let question = Question::of(&call, &Meaning::of(&call).unwrap()).unwrap();
+            assert!(question.is_all_of(&args), "{call:?}");
+            assert!(Call::decode(call.procedure(), &[&args[..], &[0; 4]].concat()).is_ok(), "servers take it");
+            assert!(!question.is_all_of(&[&args[..], &[0; 4]].concat()), "{call:?}");
+        }
+        let (mut args, call) = (Vec::new(), name(&[b'x'; ARGS_MOST]));
+        call.encode(&mut args);
+        assert!(!Question::of(&call, &Meaning::of(&call).unwrap()).unwrap().is_all_of(&args), "too long");
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Fetching {
     area: usize,
     /// Whether it has not left yet, and may be shared in strict mode.
     waiting: bool,
+    /// Whether a cache that answers was asked for it, and did not know.
+    missed: bool,
 }
 
 /// A call that came back.
@@ -55,6 +57,10 @@ pub(crate) struct Landed {
 impl Fetching {
     pub(super) const fn area(&self) -> usize {
         self.area
+    }
+
+    pub(crate) const fn missed(&self) -> bool {
+        self.missed
     }
 
     fn args(&self) -> &[u8] {
@@ -109,7 +115,7 @@ impl Cached {
     ) -> Box<Fetching> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let fetching = self.begin(now, &mut self.part(place), args, (place, who), procedure);
-        Box::new(Fetching { waiting: true, ..fetching })
+        Box::new(Fetching { waiting: true, missed: false, ..fetching })
     }
 
     /// It leaves now: who comes from now on must not wait with it, unless the mode allows more.
@@ -131,7 +137,7 @@ impl Cached {
         let fetch = part.cache.begin(now, named(place, procedure, args, who), Kind::Attributes.class());
         let identity: Box<[u8]> = [args, who.bytes()].concat().into();
         part.joined.insert(fetch.flight(), Joined { identity: identity.clone(), waits: Vec::new() });
-        Fetching { fetch, place, procedure, identity, who: *who, area: self.area, waiting: false }
+        Fetching { fetch, place, procedure, identity, who: *who, area: self.area, waiting: false, missed: true }
     }
 
     fn join(&self, now: Time, guards: &[Key; 2], args: &[u8], (place, who): (Key, &Who), waits: Waits) -> Asked {

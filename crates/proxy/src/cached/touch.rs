@@ -5,14 +5,14 @@
 //! it cannot change in between.
 
 use super::answer::HANDLE_MOST;
-use super::label::{Kind, Of, value};
+use super::label::{Kind, Of, Who, value};
 use super::places::Crossing;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, FileHandle, Procedure, Reply};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, WccData};
 use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
@@ -22,6 +22,8 @@ pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
     loose: bool,
+    /// Whether its user was refused to look them up: if it succeeds all the same, something has changed that is not marked.
+    unsure: bool,
     /// Whether that was known from the cache: true while no lease is lost.
     assumed: bool,
     /// The part of the export whose marks these are.
@@ -124,6 +126,7 @@ impl Cached {
     ) -> Option<Key> {
         let made = reply.and_then(made);
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
+        let succeeded = reply.as_ref().is_some_and(|reply| reply.status() == Nfsstat3::OK);
         // Others may have seen what was made before it was complete.
         if let Some(made) = made {
             self.gone(now, made);
@@ -132,6 +135,11 @@ impl Cached {
             let mut part = self.part(place);
             if matches!(tells, Some(Tells::Leads(..))) {
                 part.claimed.remove(&mark.key());
+            }
+            if let (Some(reply), Some(Tells::Attributes(role, handle))) = (&reply, &tells)
+                && let Some(wcc) = wcc(reply, *role)
+            {
+                self.compare(now, &mut part, (place, handle), (&wcc, reply.status() != Nfsstat3::OK));
             }
             let told = reply.as_ref().zip(tells).and_then(|(reply, tells)| self.told(reply, tells));
             match (ended, told) {
@@ -146,6 +154,10 @@ impl Cached {
         }
         if touched.loose {
             self.loose_ended(now, ended, self.hold_max());
+        }
+        if touched.unsure && (succeeded || ended != Ended::Done) {
+            self.loose.hold(now, ended, self.hold_max());
+            self.lease_lost();
         }
         made
     }
@@ -191,7 +203,7 @@ impl Cached {
             return None;
         }
         let mut handle = [0; HANDLE_MOST];
-        let found = match part.target(now, (place, name), what, &mut handle).filter(|_| self.leased()) {
+        let found = match part.target(now, (place, name), what, &Who::ANYONE, &mut handle).filter(|_| self.leased()) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
@@ -233,6 +245,11 @@ impl Touched {
     /// Whether it relies on what the cache knew when it was marked.
     pub(crate) const fn assumed(&self) -> bool {
         self.assumed
+    }
+
+    /// Nobody knows where a name of its leads: its user may not look it up.
+    pub(crate) const fn unsure(&mut self) {
+        self.unsure = true;
     }
 
     pub(super) const fn area(&self) -> usize {
@@ -337,19 +354,37 @@ fn leads<'r>(reply: &Reply<'r>) -> Option<(Kind, &'r [u8])> {
 /// The attributes that a reply tells of an object, after the call.
 fn after(reply: &Reply<'_>, role: Role) -> Option<Fattr3> {
     match (reply, role) {
-        (Reply::Write(Ok(ok)), Role::Object) => ok.file.after,
-        (Reply::Commit(Ok(ok)), Role::Object) => ok.file.after,
+        (Reply::Link(Ok(done)), Role::Object) => done.attributes,
+        _ if reply.status() == Nfsstat3::OK => wcc(reply, role)?.after,
+        _ => None,
+    }
+}
+
+/// What a reply tells of an object before and after the call, whether or not that failed.
+fn wcc(reply: &Reply<'_>, role: Role) -> Option<WccData> {
+    Some(match (reply, role) {
+        (Reply::Write(Ok(ok)), Role::Object) => ok.file,
+        (Reply::Commit(Ok(ok)), Role::Object) => ok.file,
+        (Reply::Setattr(Ok(wcc)), Role::Object) | (Reply::Remove(Ok(wcc)) | Reply::Rmdir(Ok(wcc)), Role::Directory) => {
+            *wcc
+        }
         (
             Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)),
             Role::Directory,
-        ) => ok.dir.after,
-        (Reply::Setattr(Ok(wcc)), Role::Object) | (Reply::Remove(Ok(wcc)) | Reply::Rmdir(Ok(wcc)), Role::Directory) => {
-            wcc.after
-        }
-        (Reply::Rename(Ok(done)), Role::Directory) => done.from.after,
-        (Reply::Rename(Ok(done)), Role::To) => done.to.after,
-        (Reply::Link(Ok(done)), Role::Object) => done.attributes,
-        (Reply::Link(Ok(done)), Role::Directory) => done.dir.after,
-        _ => None,
-    }
+        ) => ok.dir,
+        (Reply::Write(Err(failed)) | Reply::Commit(Err(failed)) | Reply::Setattr(Err(failed)), Role::Object)
+        | (
+            Reply::Create(Err(failed))
+            | Reply::Mkdir(Err(failed))
+            | Reply::Symlink(Err(failed))
+            | Reply::Mknod(Err(failed))
+            | Reply::Remove(Err(failed))
+            | Reply::Rmdir(Err(failed)),
+            Role::Directory,
+        ) => failed.attributes,
+        (Reply::Rename(Ok(done) | Err(Failed { attributes: done, .. })), Role::Directory) => done.from,
+        (Reply::Rename(Ok(done) | Err(Failed { attributes: done, .. })), Role::To) => done.to,
+        (Reply::Link(Ok(done) | Err(Failed { attributes: done, .. })), Role::Directory) => done.dir,
+        _ => return None,
+    })
 }

@@ -76,6 +76,31 @@ const PAUSE: Span = Span::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use midas_core::load::Load;
+
+    #[test]
+    fn the_reason_names_the_servers_that_it_is_about() {
+        let (home, to, other) = (ServerId(0), ServerId(1), ServerId(2));
+        let cases = [
+            (Why::Home, "at home; the policy finds no reason to leave it"),
+            (Why::Steered { from: home, gap: Load::from_f64(3.25) }, "home has 3.25 more work"),
+            (Why::Steered { from: other, gap: Load::calls(2) }, "other has 2.00 more work"),
+            (Why::Pinned, "an earlier steer of the same object still holds"),
+            (Why::Split { width: 3 }, "changes in this directory are shared by 3 servers"),
+            (Why::Capped, "it would be steered, but the steering cap is used up"),
+            (Why::Rerouted(Exclusion::Drained), "next in the home's order; of the home: "),
+            (Why::Observed { would: other }, "the policy only observes; it would go to other"),
+        ];
+        let named = |server: ServerId| ["home", "to", "other"][server.index()].to_owned();
+        for (why, want) in cases {
+            let said = because(&Route { to, home, why }, false, &named);
+            assert!(said.starts_with(want), "{why:?}: {said}");
+        }
+        let drained = because(&Route { to, home, why: Why::Rerouted(Exclusion::Drained) }, false, &named);
+        assert!(drained.ends_with(Exclusion::Drained.reason()), "{drained}");
+        let bypassed = because(&Route { to: home, home, why: Why::Home }, true, &named);
+        assert!(bypassed.starts_with("bypass is on"), "{bypassed}");
+    }
 
     #[test]
     fn of_a_storm_of_moved_calls_two_a_second_are_told() {

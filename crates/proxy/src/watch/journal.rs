@@ -1,5 +1,6 @@
 //! What was done and decided, with reasons: the last of it, numbered.
 
+use super::at_once;
 use crate::api::watch::{EVENTS_MAX, Event};
 use crate::pool::lock;
 use std::collections::VecDeque;
@@ -55,11 +56,12 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// Something happened.
+    /// Something happened. Event loops say decisions alone: a sample that comes while somebody reads is left out.
     pub(crate) fn say(&self, kind: Said, about: impl Into<String>, what: impl Into<String>, why: impl Into<String>) {
         let uptime_ms = self.started.elapsed().as_millis() as u64;
         let (about, what, why) = (about.into(), what.into(), why.into());
-        let mut kept = lock(&self.kept);
+        let kept = if kind == Said::Decision { at_once(&self.kept) } else { Some(lock(&self.kept)) };
+        let Some(mut kept) = kept else { return };
         kept.number += 1;
         let event = Event { number: kept.number, uptime_ms, kind: kind.name().to_owned(), about, what, why };
         let (ring, most) = match kind {

@@ -2,6 +2,7 @@
 
 use super::journal::{Journal, Said};
 use crate::api::Cluster;
+use crate::log;
 
 /// The cluster as it was when last looked at.
 #[derive(Debug, Default)]
@@ -13,6 +14,7 @@ struct Looked {
     leader: Option<String>,
     leased: bool,
     acts: bool,
+    cut_off: bool,
     flushed: u64,
     /// In the order of the configuration: the name, whether it is in the view, whether it is reached.
     members: Vec<(String, bool, bool)>,
@@ -45,6 +47,7 @@ impl Members {
                 format!("elected in term {}", cluster.term),
             );
         }
+        now.tell_cut_off(&before, journal, &cluster.me);
         now.tell_leases(&before, journal, &cluster.me);
     }
 }
@@ -57,6 +60,7 @@ impl Looked {
             leader: cluster.leader.clone(),
             leased: cluster.leases.live_ms > 0.0 && cluster.leases.blocked.is_none(),
             acts: cluster.leases.acts,
+            cut_off: cluster.cut_off,
             flushed: cluster.leases.flushed,
             members: cluster.members.iter().map(member).collect(),
         }
@@ -65,7 +69,22 @@ impl Looked {
     /// Before anything was seen.
     fn nothing(now: &Self) -> Self {
         let members = now.members.iter().map(|(name, _, _)| (name.clone(), false, false)).collect();
-        Self { epoch: 0, leader: None, leased: false, acts: false, flushed: now.flushed, members }
+        Self { epoch: 0, leader: None, leased: false, acts: false, cut_off: false, flushed: now.flushed, members }
+    }
+
+    fn tell_cut_off(&self, before: &Self, journal: &Journal, me: &str) {
+        let (what, why) = match (before.cut_off, self.cut_off) {
+            (false, true) => {
+                log::warn("cut off from the majority of the cluster", &[("does", &FORWARDS)]);
+                ("is cut off from the majority", FORWARDS)
+            }
+            (true, false) => {
+                log::info("a majority of the cluster is reached again", &[]);
+                ("is cut off no longer", "it reaches a majority again")
+            }
+            (true, true) | (false, false) => return,
+        };
+        journal.say(Said::Cluster, me, what, why);
     }
 
     fn tell_leases(&self, before: &Self, journal: &Journal, me: &str) {
@@ -81,11 +100,18 @@ impl Looked {
         }
         match (before.acts, self.acts) {
             (false, true) => journal.say(Said::Cluster, me, "lets mutations pass", "it is in the majority's view"),
-            (true, false) => journal.say(Said::Cluster, me, "holds mutations back", "it is not in the majority's view"),
+            (true, false) => {
+                let why =
+                    if self.cut_off { "it is cut off from the majority" } else { "it is not in the majority's view" };
+                journal.say(Said::Cluster, me, "holds mutations back", why);
+            }
             (true, true) | (false, false) => {}
         }
     }
 }
+
+/// What a member does that is cut off.
+const FORWARDS: &str = "reads go to the servers, mutations on lease exports wait";
 
 #[cfg(test)]
 mod tests {
@@ -127,6 +153,15 @@ mod tests {
             said(&journal),
             "b is no longer in the view, b is not reached, a answers nothing from its caches, \
              a has forgotten what it cached"
+        );
+        let mut alone = cluster(&[("a", true, true), ("b", false, false)], 0.0, 1);
+        (alone.cut_off, alone.leases.acts) = (true, false);
+        members.look(&journal, &alone);
+        assert_eq!(said(&journal), "a is cut off from the majority, a holds mutations back");
+        members.look(&journal, &whole);
+        assert_eq!(
+            said(&journal),
+            "b is in the view, b is reached, a is cut off no longer, a answers from its caches, a lets mutations pass"
         );
     }
 }

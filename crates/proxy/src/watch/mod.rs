@@ -32,6 +32,7 @@ use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{self, Nfsstat3, Procedure};
 use midas_nfs::rpc::{self, Credential};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// All that is watched.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Watch {
 
     /// What people are shown of an object: its path, or its digest.
     pub(crate) fn shown(&self, object: Key) -> String {
-        self.names.path_of(object).unwrap_or_else(|| format!("#{}", digest(object)))
+        self.names.path_at_once(object).unwrap_or_else(|| format!("#{}", digest(object)))
     }
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) status: Option<Nfsstat3>,
     /// From its arrival to its answer.
     pub(crate) took: Span,
-    /// How long a server had it; zero if none was asked for it alone.
+    /// What a server spent on it; zero if none was asked for it alone.
     pub(crate) served: Span,
     /// When it was answered.
     pub(crate) at: Time,
@@ -213,7 +214,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// This loop saw it answered so, with these results; a server had it for so long.
+    /// This loop saw it answered so, with these results; a server spent so much on it.
     pub(crate) fn tell(
         &self,
         (now, number): (Time, usize),
@@ -267,6 +268,15 @@ impl Outcome {
             Self::Forwarded(route) => route.why.name(),
             Self::Hit | Self::Absent | Self::Joined | Self::Here => Self::NAMES[self.code()],
         }
+    }
+}
+
+/// What is behind the mutex, unless somebody else has it: event loops do not wait for those who watch.
+fn at_once<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

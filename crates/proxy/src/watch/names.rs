@@ -1,14 +1,16 @@
 //! Where objects lie, as the replies that passed have shown: for people who read, and for counting calls on files by directory.
 //!
 //! A guess, never a ground for decisions: a name is what it was when it was last looked up, and what was not looked up for long is
-//! forgotten. `cached::places` knows of subtrees alone, and nothing where there are none.
+//! forgotten. `cached::places` knows of subtrees alone, and nothing where there are none. An event loop waits for nobody here: what it cannot
+//! learn at once it learns another time.
 
+use super::at_once;
 use crate::pool::lock;
 use midas_core::key::Key;
 use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Procedure, Reply};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// What is known of names: at most [`NAMES_MAX`], each of 255 bytes at most.
 #[derive(Debug)]
@@ -36,6 +38,10 @@ struct Known {
     used: u32,
 }
 
+/// Somebody else looks at the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Busy;
+
 impl Default for Names {
     fn default() -> Self {
         Self { parts: std::array::from_fn(|_| Mutex::default()), roots: RwLock::default() }
@@ -62,7 +68,7 @@ impl Names {
             ) => self.named(dir, name, made.object, made.attributes.as_ref()),
             Ok(Reply::Readdirplus(Ok(page))) => {
                 let is_directory = |seen: &Fattr3| seen.ftype == Ftype3::Dir;
-                let entries = page.entries().flatten().take(LOOKED_AT);
+                let entries = page.entries().flatten().filter(|plus| leads_on(plus.entry.name)).take(LOOKED_AT);
                 let below = entries.filter(|plus| plus.attributes.as_ref().is_some_and(is_directory));
                 for plus in below.take(LEARNED) {
                     self.named(dir, Some(plus.entry.name), plus.handle, plus.attributes.as_ref());
@@ -80,9 +86,11 @@ impl Names {
 
     /// This name of this directory leads to the object.
     pub(crate) fn learn(&self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
-        // These lead to the directory itself and out of it.
-        if !matches!(name, b"" | b"." | b"..") && object != parent && name.len() <= NAME_MOST {
-            self.keep(object, (parent, name), directory);
+        if !leads_on(name) || object == parent || name.len() > NAME_MOST {
+            return;
+        }
+        if let Some(mut part) = at_once(self.part(object)) {
+            part.keep(object, (parent, name), directory);
         }
     }
 
@@ -94,17 +102,40 @@ impl Names {
         }
     }
 
-    /// A directory that was mounted by its path.
+    /// A directory that was mounted by its path. Waits: not for an event loop.
     pub(crate) fn learn_path(&self, object: Key, path: &[u8]) {
         if path.len() <= PATH_MOST {
-            self.keep(object, (MOUNTED, path), Some(true));
+            lock(self.part(object)).keep(object, (MOUNTED, path), Some(true));
         }
     }
 
-    fn keep(&self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
-        let mut part = lock(self.part(object));
-        let used = part.tick();
-        let set = part.set(object);
+    /// The directory that something lies in which is not known to be one itself.
+    pub(super) fn directory_of(&self, object: Key) -> Result<Option<Key>, Busy> {
+        let mut part = at_once(self.part(object)).ok_or(Busy)?;
+        Ok(part.find(object).filter(|known| known.directory != Some(true)).map(|known| known.parent))
+    }
+
+    /// The path of an object, where the whole way to it is known. Without control characters. Waits: not for an event loop.
+    pub(crate) fn path_of(&self, object: Key) -> Option<String> {
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        path(object, &roots, |at| Some(lock(self.part(at))))
+    }
+
+    /// The same, or none if somebody else looks at the same names.
+    pub(super) fn path_at_once(&self, object: Key) -> Option<String> {
+        let roots = self.roots.try_read().ok()?;
+        path(object, &roots, |at| at_once(self.part(at)))
+    }
+
+    fn part(&self, object: Key) -> &Mutex<Part> {
+        &self.parts[(object.0 % PARTS as u64) as usize]
+    }
+}
+
+impl Part {
+    fn keep(&mut self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
+        let used = self.tick();
+        let set = self.set(object);
         if let Some(known) = set.iter_mut().flatten().find(|known| known.object == object) {
             if known.parent != parent || *known.name != *name {
                 (known.parent, known.name) = (parent, name.into());
@@ -120,53 +151,16 @@ impl Names {
         }
     }
 
-    /// The directory that something lies in which is not known to be one itself.
-    pub(crate) fn directory_of(&self, object: Key) -> Option<Key> {
-        self.find(object, |known| (known.directory != Some(true)).then_some(known.parent)).flatten()
-    }
-
-    /// The path of an object, where the whole way to it is known. Without control characters.
-    pub(crate) fn path_of(&self, object: Key) -> Option<String> {
-        let (mut at, mut names, mut length) = (object, Vec::new(), 0);
-        let root = loop {
-            if let Some(root) = self.roots.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
-                break root.clone();
-            }
-            let (parent, name) = self.find(at, |known| (known.parent, printable(&known.name)))?;
-            length += name.len();
-            if names.len() >= DEPTH_MOST || length > PATH_MOST {
-                return None;
-            }
-            if parent == MOUNTED {
-                break name;
-            }
-            names.push(name);
-            at = parent;
-        };
-        let mut path = root.trim_end_matches('/').to_owned();
-        for name in names.iter().rev() {
-            path.extend(["/", name]);
-        }
-        Some(if path.is_empty() { "/".to_owned() } else { path })
-    }
-
-    fn find<T>(&self, object: Key, of: impl FnOnce(&Known) -> T) -> Option<T> {
-        let mut part = lock(self.part(object));
-        if part.known.is_empty() {
+    fn find(&mut self, object: Key) -> Option<&Known> {
+        if self.known.is_empty() {
             return None;
         }
-        let used = part.tick();
-        let known = part.set(object).iter_mut().flatten().find(|known| known.object == object)?;
+        let used = self.tick();
+        let known = self.set(object).iter_mut().flatten().find(|known| known.object == object)?;
         known.used = used;
-        Some(of(known))
+        Some(known)
     }
 
-    fn part(&self, object: Key) -> &Mutex<Part> {
-        &self.parts[(object.0 % PARTS as u64) as usize]
-    }
-}
-
-impl Part {
     fn set(&mut self, object: Key) -> &mut [Option<Known>] {
         if self.known.is_empty() {
             self.known.resize_with(PART, || None);
@@ -179,6 +173,39 @@ impl Part {
         self.clock = self.clock.wrapping_add(1);
         self.clock
     }
+}
+
+fn path<'s>(
+    object: Key,
+    roots: &HashMap<Key, String>,
+    part: impl Fn(Key) -> Option<MutexGuard<'s, Part>>,
+) -> Option<String> {
+    let (mut at, mut names, mut length) = (object, Vec::new(), 0);
+    let root = loop {
+        if let Some(root) = roots.get(&at) {
+            break root.clone();
+        }
+        let (parent, name) = part(at)?.find(at).map(|known| (known.parent, printable(&known.name)))?;
+        length += name.len();
+        if names.len() >= DEPTH_MOST || length > PATH_MOST {
+            return None;
+        }
+        if parent == MOUNTED {
+            break name;
+        }
+        names.push(name);
+        at = parent;
+    };
+    let mut path = root.trim_end_matches('/').to_owned();
+    for name in names.iter().rev() {
+        path.extend(["/", name]);
+    }
+    Some(if path.is_empty() { "/".to_owned() } else { path })
+}
+
+/// Whether a name leads to something below: these lead to the directory itself and out of it.
+fn leads_on(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..")
 }
 
 /// A name as people may see it: whatever could move a cursor or pretend to be another line is spelled out.
@@ -216,6 +243,7 @@ const LEARNED: usize = 64;
 mod tests {
     use super::*;
     use midas_core::rng::mix;
+    use midas_nfs::nfs3::{Entry, EntryPlus, Nfstime3, Page, ReaddirplusOk, Specdata3};
 
     fn key(name: &str) -> Key {
         Key::of(name.as_bytes())
@@ -261,8 +289,54 @@ mod tests {
         let names = walked();
         let cases = [("f", Some("b")), ("n", Some("m")), ("b", None), ("root", None), ("never seen", None)];
         for (object, parent) in cases {
-            assert_eq!(names.directory_of(key(object)), parent.map(key), "{object}");
+            assert_eq!(names.directory_of(key(object)), Ok(parent.map(key)), "{object}");
         }
+    }
+
+    #[test]
+    fn an_event_loop_waits_for_nobody_who_looks_at_the_same_names() {
+        let names = walked();
+        let looks = lock(names.part(key("f")));
+        assert_eq!((names.directory_of(key("f")), names.path_at_once(key("f"))), (Err(Busy), None));
+        names.learn(key("f"), (key("a"), b"moved"), None);
+        drop(looks);
+        let path = Some("/scratch/alpha/be\\nta/file".to_owned());
+        assert_eq!((names.path_at_once(key("f")), names.path_of(key("f"))), (path.clone(), path));
+    }
+
+    #[test]
+    fn a_listing_teaches_as_many_directories_as_it_may_besides_itself_and_its_parent() {
+        let time = Nfstime3 { seconds: 1, nseconds: 0 };
+        let directory = Fattr3 {
+            ftype: Ftype3::Dir,
+            mode: 0o755,
+            nlink: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            rdev: Specdata3 { specdata1: 0, specdata2: 0 },
+            fsid: 1,
+            fileid: 1,
+            atime: time,
+            mtime: time,
+            ctime: time,
+        };
+        let below = (0..=LEARNED).map(|number| format!("d{number}"));
+        let listed: Vec<String> = [".", ".."].map(str::to_owned).into_iter().chain(below).collect();
+        let mut page = Page::readdirplus(u32::MAX, u32::MAX, &None);
+        for name in &listed {
+            let (handle, name) = (FileHandle::new(name.as_bytes()), name.as_bytes());
+            let entry = Entry { fileid: 1, name, cookie: 1 };
+            assert!(page.push_plus(&EntryPlus { entry, attributes: Some(directory), handle }));
+        }
+        let (list, mut results) = (page.finish(true), Vec::new());
+        let page = ReaddirplusOk { dir_attributes: None, cookieverf: [0; 8], list: &list };
+        Reply::Readdirplus(Ok(page)).encode(&mut results);
+        let names = walked();
+        names.learn_from(key("a"), None, Procedure::Readdirplus, &results);
+        let learned = listed.iter().filter(|name| names.path_of(key(name)).is_some());
+        assert!(learned.eq(&listed[2..2 + LEARNED]), "the first of those that lie below");
     }
 
     #[test]

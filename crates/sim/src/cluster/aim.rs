@@ -68,12 +68,22 @@ impl Plan {
             }
             Rule::Set => self.service = lease.scale(0.05),
             Rule::Recent => self.long_sleep(rng),
-            Rule::Linger => (self.heavy, self.faults.broken) = (10.0, 0.5),
+            Rule::Linger => {
+                (self.heavy, self.faults.broken) = (10.0, 0.5);
+                if rng.chance(0.5) {
+                    self.come_and_go(rng);
+                }
+            }
             Rule::Doubt => {
                 self.set_hold(lease.scale(0.3));
                 (self.mix, self.heavy, self.faults.broken) = (ONCE, 10.0, 0.5);
             }
-            Rule::Clean => self.all_crash(rng, OBJECTS, 4),
+            Rule::Clean => {
+                self.all_crash(rng, OBJECTS, 4);
+                if rng.chance(0.5) {
+                    self.one_by_one(rng);
+                }
+            }
             Rule::Recall => self.all_crash(rng, ONCE, 1),
             Rule::Lost => self.one_dies(rng),
             Rule::Taint => {
@@ -131,6 +141,26 @@ impl Plan {
         (self.mix, self.heavy, self.suspicion, self.patience) = (mix, 20.0, lease.scale(0.1), lease);
         let at = self.at(2, 10 * rng.below(50) as u64);
         self.script.push((at, Fault::CrashAll { back: 10 }));
+    }
+
+    /// Those that died at once come back one after another: the last ones find a view that others have filled.
+    fn one_by_one(&mut self, rng: &mut Rng) {
+        let at = self.script.pop().map_or(Time::ZERO, |(at, _)| at);
+        let (size, most) = (self.terms.size, self.terms.size / 2 + 1);
+        self.script.extend((0..size).map(|node| {
+            let back = if node < most { 10 } else { 300 + rng.below(3500) as u64 };
+            (at, Fault::Crash { node, back })
+        }));
+    }
+
+    /// Proxies start anew, one after another, while copies of calls that ended may still run.
+    fn come_and_go(&mut self, rng: &mut Rng) {
+        self.set_hold(self.terms.lease * 4);
+        (self.suspicion, self.objects) = (self.terms.lease.scale(0.1), 4);
+        for lease in 2..7 {
+            let (at, node) = (self.at(lease, 10 * rng.below(80) as u64), rng.below(self.terms.size));
+            self.script.push((at, Fault::Crash { node, back: 10 }));
+        }
     }
 
     /// One proxy dies for long, and its calls live on.

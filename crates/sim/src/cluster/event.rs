@@ -170,6 +170,7 @@ fn kind_of<K>(message: &Message<K>) -> u64 {
         Message::Over { .. } => 7,
         Message::Drop { .. } => 8,
         Message::Tell { .. } => 9,
+        Message::Lost { .. } => 10,
     }
 }
 

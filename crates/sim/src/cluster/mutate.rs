@@ -36,6 +36,7 @@ impl World {
             marks: Vec::new(),
             keys: Vec::new(),
             targets: Targets::Known,
+            copied: false,
         };
         self.nodes[node].desk.jobs.insert(operation, job);
         self.try_job(node, operation);
@@ -186,7 +187,7 @@ impl World {
         let mut more: Vec<Key> = objects.filter(|key| !job.keys.contains(key)).collect();
         more.sort_unstable();
         more.dedup();
-        let server = job.server;
+        let (server, names) = (job.server, job.action.names());
         if more.is_empty() {
             return self.advance(node, operation);
         }
@@ -194,7 +195,8 @@ impl World {
         if more.iter().flat_map(|key| self.pinned(node, *key)).any(|pinned| pinned != server) {
             return self.set_aside(node, operation);
         }
-        let intent = self.intent(None, &more, Vec::new(), server);
+        // With the names that lead there: a lost call on one of them may change these too.
+        let intent = self.intent(None, &more, names, server);
         self.announce(node, local, operation, intent);
     }
 
@@ -212,6 +214,9 @@ impl World {
             return;
         };
         let client = job.client;
+        if job.copied {
+            return self.lost(node, operation);
+        }
         match why {
             Refusal::Busy | Refusal::Over | Refusal::UnderWay => self.set_aside(node, operation),
             Refusal::Executed(answer) => {
@@ -241,14 +246,31 @@ impl World {
 
     /// The server replied.
     pub(super) fn done(&mut self, node: usize, operation: u64) {
-        self.end_job(node, operation, &Outcome::Replied(Some(Box::new([1]))));
+        let copied = self.nodes[node].desk.jobs.get(&operation).is_some_and(|job| job.copied);
+        let answer = Some(Box::from([1]));
+        self.end_job(node, operation, &if copied { Outcome::Copied(answer) } else { Outcome::Replied(answer) });
         let desk = &mut self.nodes[node].desk;
         let Some(job) = desk.jobs.remove(&operation) else { return };
         desk.done.insert(operation);
         self.answer(job.client, operation);
     }
 
-    pub(super) fn lost(&mut self, node: usize, operation: u64) {
+    /// The connection of a call broke. What may run twice is sent again.
+    pub(super) fn broken(&mut self, node: usize, operation: u64) {
+        let local = self.local(node);
+        let again = self.rng.chance(RESENT);
+        let jobs = &mut self.nodes[node].desk.jobs;
+        let Some(job) = jobs.get_mut(&operation).filter(|job| again && job.action.idempotent()) else {
+            return self.lost(node, operation);
+        };
+        (job.stage, job.copied) = (Stage::Waiting, true);
+        let ids: Vec<AttemptId> = job.permits.iter().map(|(id, _)| *id).collect();
+        for id in ids {
+            self.again(node, local, operation, id);
+        }
+    }
+
+    fn lost(&mut self, node: usize, operation: u64) {
         self.end_job(node, operation, &Outcome::Lost);
         self.nodes[node].desk.jobs.remove(&operation);
     }
@@ -271,7 +293,7 @@ impl World {
         outcome: &Outcome,
     ) {
         let local = self.local(node);
-        let lost = *outcome == Outcome::Lost;
+        let lost = matches!(outcome, Outcome::Lost | Outcome::Copied(_));
         let hold = longer(&self.plan.terms, self.plan.terms.hold);
         let at = &mut self.nodes[node];
         let mut keep: Option<Time> = None;
@@ -304,5 +326,7 @@ impl World {
     }
 }
 
+/// The share of broken calls that are sent again, if they may run twice.
+const RESENT: f64 = 0.5;
 /// Who was refused often waits longer, up to so many times.
 const PATIENCE_MAX: u32 = 16;

@@ -112,6 +112,8 @@ pub(super) struct Job {
     pub(super) marks: Vec<Mark<Key>>,
     pub(super) keys: Vec<Key>,
     pub(super) targets: Targets,
+    /// Whether it was sent before: that copy may still run.
+    pub(super) copied: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -132,7 +132,7 @@ impl World {
                 drop(self.forget(node, flight));
             }
             Purpose::Lookup(operation) => self.set_aside(node, operation),
-            Purpose::Mutation(operation) => self.lost(node, operation),
+            Purpose::Mutation(operation) => self.broken(node, operation),
             Purpose::Held(object, ..) => self.lost_held(node, object),
         }
         self.pump(node);

@@ -41,6 +41,15 @@ struct Record<K> {
     deadline: Option<Time>,
     /// Whether caches are told to keep nothing of it.
     marks: bool,
+    /// It ended, but until then a copy of it, or a lost call on a name of its, may change the same.
+    until: Option<Time>,
+}
+
+impl<K> Record<K> {
+    /// Whether it is over and nothing of it is to be kept all the same.
+    const fn lingers(&self) -> bool {
+        self.until.is_some()
+    }
 }
 
 impl<K> Default for Book<K> {
@@ -95,13 +104,15 @@ impl<K: Copy + Ord> Book<K> {
         self.records.iter().map(tell)
     }
 
-    /// What is unfinished, and what of one's own ended since then: its end may have been said to nobody's ears.
+    /// What is unfinished, and what of one's own ended since then, or marks though it ended: its end may have been said to nobody's ears.
     pub(super) fn told_since(&self, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
         let unfinished = self.records.iter().filter(|(_, record)| record.state == State::Pending);
         let recent =
             self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
         let ended = recent.filter_map(|(_, id)| self.records.get_key_value(id));
-        unfinished.chain(ended.filter(|(_, record)| record.intent.operation.is_some())).map(tell)
+        let lingering = self.records.iter().filter(move |(id, record)| id.owner == me && record.lingers());
+        let ended = ended.filter(|(_, record)| record.intent.operation.is_some() && !record.lingers());
+        unfinished.chain(lingering).chain(ended).map(tell)
     }
 
     /// A new one that may run.
@@ -113,9 +124,10 @@ impl<K: Copy + Ord> Book<K> {
             self.pending += 1;
             intent.keys.iter().for_each(|key| self.keys.entry(*key).or_default().push(id));
         } else {
-            self.over_since(intent.operation).push_back((now, id));
+            let operation = intent.operation.filter(|_| state != State::Cancelled);
+            self.over_since(operation).push_back((now, id));
         }
-        self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false });
+        self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false, until: None });
     }
 
     /// Why nobody may begin this now.
@@ -172,10 +184,11 @@ impl<K: Copy + Ord> Book<K> {
         names.iter().filter_map(of).max()
     }
 
-    /// It is over: what it changes is free.
-    fn close(&mut self, now: Time, id: AttemptId, state: State) {
+    /// It is over: what it changes is free, though until then nothing of it is to be kept.
+    fn close(&mut self, now: Time, id: AttemptId, state: State, until: Option<Time>) {
         let Self { records, keys, pending, .. } = self;
         let Some(record) = records.get_mut(&id) else { return };
+        record.until = until;
         for key in &record.intent.keys {
             if let Some(ids) = keys.get_mut(key) {
                 ids.retain(|other| *other != id);
@@ -186,10 +199,11 @@ impl<K: Copy + Ord> Book<K> {
         }
         *pending -= 1;
         (record.state, record.deadline) = (state, None);
-        if !record.marks {
+        if !record.marks && until.is_none() {
             record.intent.forget_keys();
         }
-        let operation = record.intent.operation;
+        // A try that never left is of no use to who asks again.
+        let operation = record.intent.operation.filter(|_| record.state != State::Cancelled);
         self.over_since(operation).push_back((now, id));
     }
 
@@ -232,7 +246,8 @@ impl<K: Copy + Ord> Member<K> {
             return Err(why);
         }
         match self.book.records.get_mut(&id) {
-            Some(record) => record.learned = now,
+            // Announced once more it is under way again.
+            Some(record) => (record.learned, record.deadline) = (now, None),
             None => {
                 self.book.insert(now, id, intent, State::Pending);
                 self.mark(id);
@@ -258,15 +273,28 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         let over = state != State::Pending;
+        // It ended and is told with what it changes: that may change once more.
+        let lingers = over && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
         match self.book.state(id) {
+            Some(State::Unknown) if lingers => {
+                let restored = self.book.records.get_mut(&id).filter(|record| !record.marks);
+                if let Some(record) = restored {
+                    (record.intent.keys, record.intent.names) = (intent.keys, intent.names);
+                    self.keep_marked(now, id);
+                }
+                self.over(now, id, state);
+            }
             Some(_) if over => self.over(now, id, state),
             Some(_) => {}
-            None if over && intent.operation.is_none() && intent.server.is_none() => {}
+            None if over && intent.operation.is_none() && intent.server.is_none() && !lingers => {}
             None if over => {
                 let ran = state != State::Cancelled;
                 self.book.insert(now, id, intent, state);
                 if ran {
                     self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
+                }
+                if lingers {
+                    self.keep_marked(now, id);
                 }
             }
             None => {
@@ -299,13 +327,23 @@ impl<K: Copy + Ord> Member<K> {
         if state != State::Cancelled {
             self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
         }
-        self.book.close(now, id, state);
-        match taint.max(copies).filter(|until| now < *until) {
+        let until = taint.max(copies).filter(|until| now < *until);
+        self.book.close(now, id, state, until);
+        match until {
             Some(until) => {
                 self.book.due.insert((until, id));
             }
             None => self.unmark(id),
         }
+    }
+
+    /// What was told of as over, and may change once more, for as long as that can be.
+    fn keep_marked(&mut self, now: Time, id: AttemptId) {
+        let until = now + self.terms.longer(self.terms.lease + self.terms.hold);
+        let Some(record) = self.book.records.get_mut(&id) else { return };
+        record.until = Some(until);
+        self.book.due.insert((until, id));
+        self.mark(id);
     }
 
     /// The attempts of a member that it does not call unfinished are over.
@@ -340,7 +378,7 @@ impl<K: Copy + Ord> Member<K> {
         }
     }
 
-    /// The connection of one's own call broke.
+    /// The connection of a call broke.
     pub(super) fn linger(&mut self, now: Time, id: AttemptId) {
         let span = self.terms.longer(self.terms.hold);
         let until = now + if self.rules.has(Rule::Linger) { span } else { Span::ZERO };
@@ -366,7 +404,7 @@ impl<K: Copy + Ord> Member<K> {
                 }
                 // A deadline that was moved or taken back.
                 (State::Pending, _) => {}
-                (State::Ended(_) | State::Copied(_) | State::Unknown | State::Cancelled, _) => self.unmark(id),
+                (State::Ended(_) | State::Copied(_) | State::Unknown | State::Cancelled, _) => self.settled(id),
             }
         }
         self.book.forget(now, self.terms.remember);
@@ -381,7 +419,17 @@ impl<K: Copy + Ord> Member<K> {
     fn mark(&mut self, id: AttemptId) {
         let Some(record) = self.book.records.get_mut(&id) else { return };
         record.marks = true;
-        self.effects.push_back(Effect::Mark(id, record.intent.clone()));
+        let operation = record.intent.operation.filter(|_| record.state == State::Pending);
+        self.effects.push_back(Effect::Mark(id, Intent { operation, ..record.intent.clone() }));
+    }
+
+    /// What ended cannot change any more.
+    fn settled(&mut self, id: AttemptId) {
+        self.unmark(id);
+        if let Some(record) = self.book.records.get_mut(&id) {
+            record.until = None;
+            record.intent.forget_keys();
+        }
     }
 
     /// Caches may keep it again.

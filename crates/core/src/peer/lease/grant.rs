@@ -130,11 +130,12 @@ impl<K: Copy + Ord> Member<K> {
         if !self.current(from, epoch) {
             return;
         }
-        if self.rules.has(Rule::Carry) {
-            self.close_unlisted(now, from, upto, &open);
-        }
         for told in told {
             self.merge(now, told);
+        }
+        // Those that it told the end of are over by now, each in its own way.
+        if self.rules.has(Rule::Carry) {
+            self.close_unlisted(now, from, upto, &open);
         }
         let term = match self.rules.has(Rule::Drift) {
             true => self.terms.shorter(self.terms.lease),

@@ -102,6 +102,11 @@ pub enum Message<K> {
         /// How.
         state: State,
     },
+    /// The connection of my attempt's call broke: it may still run, and does not keep others from its names.
+    Lost {
+        /// Which.
+        id: AttemptId,
+    },
     /// What is kept of these is not true: they came to be while nobody could name them.
     Drop {
         /// Which.

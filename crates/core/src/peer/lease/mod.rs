@@ -201,6 +201,11 @@ impl<K: Copy + Ord> Member<K> {
                     self.over(now, id, state);
                 }
             }
+            Message::Lost { id } => {
+                if id.owner == from {
+                    self.linger(now, id);
+                }
+            }
         }
         self.settle(now);
     }
@@ -261,9 +266,10 @@ impl<K: Copy + Ord> Member<K> {
         self.book.pending()
     }
 
-    /// What it can say of the time before this view.
-    const fn memory(&self) -> Memory {
-        match (self.remembers, self.tidy) {
+    /// What it can say of the time before this view. Who still waits for calls that nobody knows of remembers too little.
+    fn memory(&self) -> Memory {
+        let clean = self.unclean_until == Time::ZERO;
+        match (self.remembers && clean, self.tidy) {
             (true, _) => Memory::View,
             (false, true) => Memory::Tidy,
             (false, false) => Memory::None,

@@ -96,6 +96,7 @@ impl<K: Copy + Ord> Member<K> {
             Outcome::NeverLeft => State::Cancelled,
             Outcome::Lost => {
                 self.rounds.schedule(id, Time::FAR);
+                self.say_all(&Message::Lost { id });
                 self.linger(now, id);
                 return None;
             }

@@ -370,3 +370,78 @@ fn what_a_member_may_have_said_in_vain_costs_its_grant_and_all_that_was_kept() {
     assert!(effects.any(|effect| matches!(effect, Effect::Flush)), "it forgets before it answers");
     assert!(net.members[0].answers_until() > at(3_002));
 }
+
+#[test]
+fn a_lost_call_blocks_its_name_nowhere_and_taints_it_everywhere() {
+    let mut net = Net::leased();
+    let lost = net.announce(3_000, 0, intent(1, &[7], &[7])).unwrap();
+    net.members[0].ended(at(3_100), lost, Outcome::Lost);
+    net.settle(at(3_100));
+    // What the name is found to lead to is announced by itself, with the name.
+    let target = Intent { operation: None, ..intent(0, &[9], &[7]) };
+    let next = [intent(2, &[7], &[7]), target].map(|intent| net.announce(3_200, 0, intent).unwrap());
+    assert!(next.iter().all(|id| net.permitted(*id)), "nobody minds");
+    for id in next {
+        net.members[0].ended(at(3_300), id, Outcome::Replied(None));
+    }
+    net.ticks(3_300..=14_000);
+    let freed = |net: &Net, id| net.done.contains(&(1, Effect::Unmark(id)));
+    assert!(next.iter().all(|id| !freed(&net, *id)), "the lost call may change what the name leads to now");
+    net.ticks(14_000..=15_000);
+    assert!(next.iter().all(|id| freed(&net, *id)));
+}
+
+#[test]
+fn what_was_sent_twice_marks_also_where_its_end_was_only_told() {
+    let end = |net: &mut Net, now, id| {
+        net.members[0].ended(at(now), id, Outcome::Copied(None));
+        net.settle(at(now));
+    };
+    let marked = |net: &Net, id| {
+        let of_that = net.done.iter().rev().find_map(|(member, effect)| match effect {
+            Effect::Mark(of, _) if *member == 2 && *of == id => Some(true),
+            Effect::Unmark(of) if *member == 2 && *of == id => Some(false),
+            _ => None,
+        });
+        of_that.unwrap_or(false)
+    };
+    let may_run_twice = || Intent { operation: None, ..intent(0, &[7], &[]) };
+    // Who was not there when it ended.
+    let mut net = Net::leased();
+    net.cut = Some(2);
+    net.views(at(3_000), &view(2, &[0, 1]));
+    net.ticks(3_000..=8_000);
+    let id = net.announce(8_000, 0, may_run_twice()).unwrap();
+    end(&mut net, 8_010, id);
+    net.cut = None;
+    net.views(at(8_100), &view(3, &[0, 1, 2]));
+    net.ticks(8_100..=12_000);
+    assert!(net.members[2].answers_until() > at(12_000) && marked(&net, id));
+    net.ticks(12_000..=30_000);
+    assert!(!marked(&net, id));
+    // Who was there, and did not hear it.
+    let mut net = Net::leased();
+    let id = net.announce(3_000, 0, may_run_twice()).unwrap();
+    net.cut = Some(2);
+    end(&mut net, 3_010, id);
+    net.cut = None;
+    net.ticks(3_050..=8_000);
+    assert!(net.members[2].answers_until() > at(8_000) && marked(&net, id), "told with the next grant");
+    net.ticks(8_000..=30_000);
+    assert!(!marked(&net, id));
+}
+
+#[test]
+fn who_joins_a_view_that_is_not_clean_yet_waits_too() {
+    let past = || Past { tidy: false, intents: Vec::new() };
+    let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), TERMS, Rules::ALL, past())).collect();
+    let mut net = Net { members, done: Vec::new(), cut: Some(2) };
+    net.views(at(0), &view(1, &[0, 1]));
+    net.run_to(5_000);
+    net.cut = None;
+    net.views(at(5_000), &view(2, &[0, 1, 2]));
+    net.ticks(5_000..=12_000);
+    assert!((0..3).all(|m| net.members[m].answers_until() == Time::ZERO), "a call of before may still run");
+    net.ticks(12_000..=25_000);
+    assert!((0..3).all(|m| net.members[m].answers_until() > at(25_000)));
+}
