@@ -184,18 +184,20 @@ fn servers_time_is_no_more_than_the_time_that_passed_and_who_waits_behind_a_stor
         }
         let spent = |hot: &Value, name: &str| {
             let spots = hot["directories"].as_array().unwrap();
-            spots.iter().find(|spot| spot["name"] == name).and_then(|spot| spot["server_ms"].as_f64())
+            spots
+                .iter()
+                .find(|spot| spot["name"] == name)
+                .and_then(|spot| spot["server_ms"].as_f64())
+                .unwrap_or_default()
         };
+        // A machine that stands still may blur one look. Waiting in the queue would be thirty times the time that passes, and all of it for
+        // the calm directory.
         let mut looks = 0;
-        until("both directories to be seen some times", || {
+        until("the storm to have the server's time, and the calm directory little", || {
             let hot = hot(&proxy);
             let (passed, all) = (1e3 * hot["seconds"].as_f64().unwrap(), hot["server_ms"].as_f64().unwrap());
-            // What a window begins with may have begun before it, and much so on a busy machine.
-            assert!(all < 2.0 * passed, "{all} ms in {passed} ms: {hot:#}");
-            if let (Some(storm), Some(calm)) = (spent(&hot, "/scratch/storm"), spent(&hot, "/scratch/calm")) {
-                assert!(calm < 0.3 * passed, "it waits nearly all of the time: {hot:#}");
-                looks += usize::from(storm > 0.5 * passed && storm > 3.0 * calm);
-            }
+            let (storm, calm) = (spent(&hot, "/scratch/storm"), spent(&hot, "/scratch/calm"));
+            looks += usize::from(all < 1.2 * passed && storm > 0.5 * passed && (0.0..0.3 * passed).contains(&calm));
             looks >= 5
         });
     });

@@ -343,7 +343,7 @@ const DASHBOARD: &str = "dist/grafana/midas.json";
 const VARIABLES: [(&str, &str); 5] =
     [("$__rate_interval", "30s"), ("$job", "midas"), ("$instance", ".+"), ("$pool", ".+"), ("$export", ".+")];
 /// What must have been counted when all is over.
-const HAPPENED: [&str; 12] = [
+const HAPPENED: [&str; 16] = [
     "sum(midas_answers_total{outcome=\"hit\"})",
     "sum(midas_answers_total{outcome=\"absent\"})",
     "sum(midas_answers_total{outcome=\"joined\"})",
@@ -355,6 +355,10 @@ const HAPPENED: [&str; 12] = [
     "sum(midas_cluster_announced_total)",
     "sum(midas_cluster_shares_total{way=\"heard\"})",
     "sum(midas_server_duration_seconds_count)",
+    "sum(midas_call_duration_seconds_count{outcome=\"miss\"})",
+    "sum(midas_call_duration_seconds_count{outcome=\"joined\"})",
+    "sum(midas_call_duration_seconds_count{outcome=\"forwarded\"})",
+    "sum(midas_hit_duration_seconds_count)",
     "sum(instance:midas_calls:rate5m)",
 ];
 const UNREACHABLE: &str =

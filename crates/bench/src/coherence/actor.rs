@@ -50,7 +50,7 @@ impl<'a> Actor<'a> {
         Self {
             world,
             number,
-            line: Line::new((addresses, target), config.timeout, world.stop, rng(b"sent\0\0\0\0")),
+            line: Line::new((addresses, target), (config.timeout, config.again), world.stop, rng(b"sent\0\0\0\0")),
             scribe,
             rng: rng(b"coherent"),
             stranger: 0,
@@ -413,7 +413,7 @@ impl<'a> Actor<'a> {
         add(&counts.resent, sent.again > 0);
         add(&counts.elsewhere, sent.elsewhere);
         add(&counts.late, record.kind.changes() && sent.late > LATE);
-        if !EXPECTED.contains(&record.status) {
+        if !EXPECTED.contains(&record.status) && !sent.lost {
             add(&counts.failed, true);
             let _first = counts.strange.set((record.kind.name(), record.status));
         }

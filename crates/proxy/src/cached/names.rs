@@ -8,7 +8,7 @@ use super::{Cached, Part};
 use midas_core::cache::{Left, Mode};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{FileHandle, Nfstime3, WccAttr, WccData};
+use midas_nfs::nfs3::{FileHandle, Ftype3, Nfstime3, WccAttr, WccData};
 
 /// When a directory last changed, and its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,9 @@ impl Part {
 
     /// A mutation of our own found a directory like this and left it like that. If that is how its names are known they stay so.
     fn we_changed(&mut self, now: Time, (key, dir): (Key, &[u8]), wcc: &WccData, failed: bool) {
+        if wcc.after.is_some_and(|after| after.ftype != Ftype3::Dir) {
+            return;
+        }
         let children = Of(key).children().key;
         let known = self.children(now, key, dir).map(|children| children.state);
         let same = known.is_some() && wcc.before.as_ref().map(State::of) == known;
