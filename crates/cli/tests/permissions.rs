@@ -245,10 +245,6 @@ fn what_has_an_access_list_is_answered_from_a_warm_cache_as_by_the_server() {
         return;
     }
     let heads = Counted::start(3);
-    // Listings are cached where cookies are portable, which only a root of several pages shows.
-    for number in 0..16 {
-        fs::create_dir(heads.ganesha.export().join(format!("one of many names that fill a page {number}"))).unwrap();
-    }
     for (name, mode, list) in LISTS {
         let dir = plant(heads.ganesha.export(), name, mode);
         succeeded(

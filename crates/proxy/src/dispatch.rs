@@ -9,7 +9,6 @@ use crate::event::{Asker, Shared};
 use crate::fetching;
 use crate::log;
 use crate::mountd::Below;
-use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
@@ -358,20 +357,10 @@ fn cache_of<'s, 'c>(
     (call, meaning, args): (&nfs3::Call<'c>, &Meaning, &[u8]),
 ) -> Option<(Time, &'s Area, Question<'c>)> {
     let (Owner::Export(realm), Credential::Sys(_)) = (owner, credential) else { return None };
-    let export = &shared.exports[realm];
-    let areas = Some(&export.areas).filter(|areas| areas.may_answer())?;
+    let areas = Some(&shared.exports[realm].areas).filter(|areas| areas.may_answer())?;
     let question = Question::of(call, meaning).filter(|question| question.is_all_of(args))?;
-    // Whoever is given another's page goes on with its cookies: they must mean the same wherever that is (nfs3.md, F1).
-    if matches!(question, Question::Page(..)) && !portable(&export.pool) {
-        return None;
-    }
     let area = areas.of(now, meaning.place).filter(|area| area.cached.useful(now))?;
     Some((now, area, question))
-}
-
-/// Whether a listing that one server began may go on at any that its pool has.
-fn portable(pool: &Pool) -> bool {
-    pool.config.servers.len() == 1 || pool.cookies.portable()
 }
 
 /// Whether a call is new, or was sent again.
@@ -575,22 +564,3 @@ const ANSWER_MOST: u32 = 4 << 20;
 const NOBODY: u32 = 65534;
 /// Ports below this one only root may use.
 pub(crate) const RESERVED_END: u16 = 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Clock;
-    use crate::config::Config;
-
-    #[test]
-    fn f1_pages_of_a_pool_are_shared_if_it_has_one_server_or_cookies_that_mean_the_same_at_all() {
-        for (servers, shared) in [("\"127.0.0.1:1\"", true), ("\"127.0.0.1:1\", \"127.0.0.2:1\"", false)] {
-            let text = format!(
-                "[[pool]]\nname = \"p\"\nservers = [{servers}]\n\
-                 [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"127.0.0.1\"\n"
-            );
-            let pool = Pool::new(Clock::new(), Config::parse(&text).unwrap().pools()[0].clone(), 0);
-            assert_eq!(portable(&pool), shared, "nothing was shown of {servers}");
-        }
-    }
-}
