@@ -225,8 +225,9 @@ mod tests {
     use crate::clock::Clock;
     use crate::config::Config;
     use crate::pool::Pool;
+    use crate::samples::attributes;
     use midas_core::cache::{CleanStart, Rules, Settings};
-    use midas_nfs::nfs3::{Fattr3, Ftype3, Nfstime3, Specdata3};
+    use midas_nfs::nfs3::Ftype3;
     use std::sync::Arc;
 
     fn export() -> Realm {
@@ -248,22 +249,7 @@ mod tests {
         let (dir, file) = (FileHandle::new(b"dir").unwrap(), FileHandle::new(b"file").unwrap());
         let (changed_at, other) = (ServerId(0), ServerId(1));
         export.part(Key::of(file.bytes())).shard.raise(begin, Key::of(file.bytes()), changed_at, true);
-        let time = Nfstime3::default();
-        let attributes = Some(Fattr3 {
-            ftype: Ftype3::Reg,
-            mode: 0o644,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            used: 0,
-            rdev: Specdata3 { specdata1: 0, specdata2: 0 },
-            fsid: 1,
-            fileid: 2,
-            atime: time,
-            mtime: time,
-            ctime: time,
-        });
+        let attributes = Some(attributes(Ftype3::Reg, 1));
         let found = LookupOk { object: file, attributes, dir_attributes: None };
         let without = encoded(&Reply::Lookup(Ok(LookupOk { attributes: None, ..found })));
         let (results, meaning) = (encoded(&Reply::Lookup(Ok(found))), Meaning::on(Op::Lookup, dir, b"name"));

@@ -38,6 +38,8 @@ mod regulate;
 mod relay;
 mod reload;
 mod rtt;
+#[cfg(test)]
+mod samples;
 mod sampling;
 mod serve;
 mod shared;

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::event::Asker;
+use crate::samples::attributes;
 use midas_core::cache::{Ended, Next, Verdict};
 use midas_nfs::nfs3::{
     AccessOk, Call, CreateHow, CreateOk, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, Nfstime3, Page,
-    Procedure, ReaddirOk, ReaddirplusOk, Reply, Sattr3, Specdata3, StableHow, WccData, WriteOk,
+    Procedure, ReaddirOk, ReaddirplusOk, Reply, Sattr3, StableHow, WccData, WriteOk,
 };
 use midas_nfs::rpc::{AuthSys, Credential};
 use std::cell::RefCell;
@@ -50,25 +51,6 @@ fn cached(mode: Mode) -> Cached {
         name: CACHES.fetch_add(1, Ordering::Relaxed),
     };
     Cached::new(at(0), &told).unwrap()
-}
-
-fn attributes(ftype: Ftype3, version: u32) -> Fattr3 {
-    let time = Nfstime3 { seconds: version, nseconds: 0 };
-    Fattr3 {
-        ftype,
-        mode: 0o755,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        size: u64::from(version),
-        used: 0,
-        rdev: Specdata3 { specdata1: 0, specdata2: 0 },
-        fsid: 1,
-        fileid: 2,
-        atime: time,
-        mtime: time,
-        ctime: time,
-    }
 }
 
 fn file(version: u32) -> Fattr3 {

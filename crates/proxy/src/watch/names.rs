@@ -242,8 +242,9 @@ const LEARNED: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::attributes;
     use midas_core::rng::mix;
-    use midas_nfs::nfs3::{Entry, EntryPlus, Nfstime3, Page, ReaddirplusOk, Specdata3};
+    use midas_nfs::nfs3::{Entry, EntryPlus, Page, ReaddirplusOk};
 
     fn key(name: &str) -> Key {
         Key::of(name.as_bytes())
@@ -306,22 +307,7 @@ mod tests {
 
     #[test]
     fn a_listing_teaches_as_many_directories_as_it_may_besides_itself_and_its_parent() {
-        let time = Nfstime3 { seconds: 1, nseconds: 0 };
-        let directory = Fattr3 {
-            ftype: Ftype3::Dir,
-            mode: 0o755,
-            nlink: 2,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            used: 0,
-            rdev: Specdata3 { specdata1: 0, specdata2: 0 },
-            fsid: 1,
-            fileid: 1,
-            atime: time,
-            mtime: time,
-            ctime: time,
-        };
+        let directory = attributes(Ftype3::Dir, 1);
         let below = (0..=LEARNED).map(|number| format!("d{number}"));
         let listed: Vec<String> = [".", ".."].map(str::to_owned).into_iter().chain(below).collect();
         let mut page = Page::readdirplus(u32::MAX, u32::MAX, &None);
