@@ -2,12 +2,13 @@
 //! several proxies, its announcements to the others.
 
 use crate::accord::{ANSWER_MOST, Accord, Label};
-use crate::cached::{self, Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::cached::{self, Area, Claimed, Fetching, Question, Target, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
 use crate::translate::Kind;
 use crate::whose::Owner;
 use midas_core::cache::Ended;
+use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::Time;
@@ -44,7 +45,7 @@ pub(crate) struct Changes {
 pub(crate) enum Clearance {
     /// Nothing more: it may leave.
     Given,
-    /// They must be told of these; the latter are names.
+    /// They must be told of these; the latter are names, and what nobody else may change meanwhile.
     Tell(Vec<Label>, Vec<Label>),
     /// What they said was too long ago.
     Lapsed,
@@ -77,6 +78,7 @@ impl Changes {
             keys.extend(touched.labels(told).map(label));
             // All of them, whatever was told before: a lost call on a name may change what the name is found to lead to.
             names.extend(touched.labels(0).filter(|(_, _, name)| *name).map(label));
+            names.extend(touched.alone().map(|(place, key)| Label { export, place, key }));
         }
         let now = accord.now();
         match () {
@@ -140,9 +142,9 @@ impl Changes {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: midas_core::key::Key, moves: bool) {
+    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: Key, target: Target) {
         for (export, touched) in &mut self.touched {
-            shared.exports[*export].areas.found(now, object, moves, touched);
+            shared.exports[*export].areas.found(now, object, target, touched);
         }
     }
 

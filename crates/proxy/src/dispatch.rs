@@ -12,7 +12,7 @@ use crate::mountd::Below;
 use crate::realm::Realm;
 use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
-use crate::watch::{self, Outcome, Whom};
+use crate::watch::{self, Corner, Outcome, Whom};
 use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::cache::Mode;
@@ -86,11 +86,14 @@ pub(crate) struct Batch<'m> {
     rules: Option<Rules>,
     /// The event loop's.
     memo: &'m mut Memo,
+    tally: &'m Tally,
+    corner: &'m Corner,
 }
 
 impl<'m> Batch<'m> {
-    pub(crate) const fn new(memo: &'m mut Memo) -> Self {
-        Self { rules: None, memo }
+    /// Of the event loop with this number.
+    pub(crate) fn new(shared: &'m Shared, number: usize, memo: &'m mut Memo) -> Self {
+        Self { rules: None, memo, tally: &shared.tallies[number], corner: shared.watch.spots.corner(number) }
     }
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn take(
     };
     out.truncate(begin);
     record::put(out, |out| rpc::Reply::refuse(out, xid, why));
-    shared.tallies[origin.asker.event_loop as usize].refused(Refused::Malformed);
+    batch.tally.refused(Refused::Malformed);
     Taken::Done
 }
 
@@ -161,7 +164,7 @@ fn nfs(
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
-    let tally = &shared.tallies[origin.asker.event_loop as usize];
+    let Batch { rules, memo, tally, corner } = batch;
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
         tally.here(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
@@ -176,16 +179,15 @@ fn nfs(
             return Ok(Taken::Done);
         }
     };
-    let Batch { rules, memo } = batch;
     let rules = match rules {
         Some(same) if same.owner == owner => same,
         _ => rules.insert(Rules::of(shared, owner, origin.client)),
     };
-    let local = Local { shared, from: Some((origin, credential)), realm: rules.realm };
+    let local = Local { shared, from: Some((origin, credential)), realm: rules.realm, tally, corner };
     if let Err(status) = rules.permit(&meaning) {
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
-        return Ok(local.refuse(now.time, (call, procedure, meaning.place), (tally, status), out));
+        return Ok(local.refuse(now.time, (call, procedure, meaning.place), status, out));
     }
     if let Some(what) = shared.exports[rules.realm].unknown_target(&arguments) {
         let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
@@ -197,7 +199,7 @@ fn nfs(
             let who = if question.personal() { rules.who(credential) } else { Who::ANYONE };
             let (args, place) = (call.args, meaning.place);
             let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
-            match ask(now, memo, (area, tally), &asks, (origin.asker, call.xid, cost), &local, out) {
+            match ask(now, memo, area, &asks, (origin.asker, call.xid, cost), &local, out) {
                 Asked::Answered(..) => return Ok(Taken::Done),
                 Asked::Joined => return Ok(Taken::Shared(cost)),
                 Asked::Fetch(fetching) => Some(Claim::Reads(fetching)),
@@ -241,11 +243,12 @@ pub(crate) fn lend(
     // Whom the servers see is in the record: the other proxy has squashed whom it must.
     let who = if question.personal() { Who::of(&credential) } else { Who::ANYONE };
     let cost = COPIES * record.len() + answer_size(&arguments);
-    let tally = &shared.tallies[asker.event_loop as usize];
+    let number = asker.event_loop as usize;
+    let (tally, corner) = (&shared.tallies[number], shared.watch.spots.corner(number));
     let (args, place) = (call.args, meaning.place);
     let asks = Asks { area: area.number, procedure, question: &question, args, place, who: &who };
-    let local = Local { shared, from: None, realm };
-    match ask(now, memo, (area, tally), &asks, (asker, call.xid, cost), &local, out) {
+    let local = Local { shared, from: None, realm, tally, corner };
+    match ask(now, memo, area, &asks, (asker, call.xid, cost), &local, out) {
         Asked::Answered(..) => Some(Taken::Done),
         Asked::Joined => Some(Taken::Shared(cost)),
         Asked::Fetch(fetching) => {
@@ -257,37 +260,49 @@ pub(crate) fn lend(
     }
 }
 
-/// Asks the cache of a part of an export for a read, and counts what becomes of it.
+/// Asks the cache of a part of an export for a read, and counts what becomes of it. Most are answered as the last one that was the same:
+/// nothing but that stands here.
 fn ask(
     now: Time,
     memo: &mut Memo,
-    (area, tally): (&Area, &Tally),
+    area: &Area,
     asks: &Asks<'_>,
     (asker, xid, cost): (Asker, u32, usize),
     local: &Local<'_>,
     out: &mut Vec<u8>,
 ) -> Asked {
     let begin = out.len();
-    let asked = match memo.give(now, &area.cached, asks, xid, out) {
-        Some(kind) => Asked::Answered(kind, None),
-        None => {
-            let waits = Waits { asker, xid, procedure: asks.procedure, known: None, cost, whom: local.whom(now) };
-            area.cached.ask(now, (asks.question, asks.args), (asks.place, asks.who), waits, out)
+    let Some(kind) = memo.give(now, &area.cached, asks, xid, out) else {
+        return look_up(now, memo, area, asks, (asker, xid, cost), local, out);
+    };
+    local.answered(now, kind, asks, out, begin);
+    Asked::Answered(kind, None)
+}
+
+/// The same of a read whose answer was not just given.
+#[inline(never)]
+fn look_up(
+    now: Time,
+    memo: &mut Memo,
+    area: &Area,
+    asks: &Asks<'_>,
+    (asker, xid, cost): (Asker, u32, usize),
+    local: &Local<'_>,
+    out: &mut Vec<u8>,
+) -> Asked {
+    let begin = out.len();
+    let waits = Waits { asker, xid, procedure: asks.procedure, known: None, cost, whom: local.whom(now) };
+    let asked = area.cached.ask(now, (asks.question, asks.args), (asks.place, asks.who), waits, out);
+    match &asked {
+        Asked::Answered(kind, basis) => {
+            if let Some(basis) = basis {
+                memo.keep(now, asks, (*kind, *basis), &out[begin..]);
+            }
+            local.answered(now, *kind, asks, out, begin);
         }
-    };
-    if let Asked::Answered(kind, Some(basis)) = asked {
-        memo.keep(now, asks, (kind, basis), &out[begin..]);
-    }
-    let fate = match &asked {
-        Asked::Answered(Kind::Absent, _) => Fate::Absent,
-        Asked::Answered(..) => Fate::Answered,
-        Asked::Joined => Fate::Joined,
-        Asked::Fetch(_) => Fate::Fetched,
-        Asked::Pass => return asked,
-    };
-    tally.read(area.number, asks.procedure, fate);
-    if matches!(fate, Fate::Answered | Fate::Absent) && local.shared.watch.wants_hit(asker.event_loop as usize) {
-        local.hit(now, (fate, asker), asks, (out, begin));
+        Asked::Joined => local.tally.read(asks.area, asks.procedure, Fate::Joined),
+        Asked::Fetch(_) => local.tally.read(asks.area, asks.procedure, Fate::Fetched),
+        Asked::Pass => {}
     }
     asked
 }
@@ -298,6 +313,9 @@ struct Local<'a> {
     /// None for another proxy.
     from: Option<(&'a Origin, &'a Credential<'a>)>,
     realm: usize,
+    /// The event loop's.
+    tally: &'a Tally,
+    corner: &'a Corner,
 }
 
 impl Local<'_> {
@@ -310,28 +328,37 @@ impl Local<'_> {
         &self,
         now: Time,
         (call, procedure, place): (&rpc::Call<'_>, Procedure, Key),
-        (tally, status): (&Tally, Nfsstat3),
+        status: Nfsstat3,
         out: &mut Vec<u8>,
     ) -> Taken {
-        tally.here(procedure, Some(status));
+        self.tally.here(procedure, Some(status));
         let begin = out.len();
         answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
         self.tell(now, Outcome::Here, (procedure, place, call.args), &out[begin..]);
         Taken::Done
     }
 
-    /// A cache answered a call, and it is one of those that are looked at.
+    /// A cache answered a call, with the record that begins there: it is counted, and a few are looked at.
+    #[inline]
+    fn answered(&self, now: Time, kind: Kind, asks: &Asks<'_>, out: &[u8], begin: usize) {
+        let fate = if kind == Kind::Absent { Fate::Absent } else { Fate::Answered };
+        self.tally.read(asks.area, asks.procedure, fate);
+        if self.corner.due() {
+            self.hit(now, kind, asks, out, begin);
+        }
+    }
+
+    /// It is one of those that are looked at.
     #[cold]
-    fn hit(&self, now: Time, (fate, asker): (Fate, Asker), asks: &Asks<'_>, (out, begin): (&[u8], usize)) {
-        let outcome = if fate == Fate::Absent { Outcome::Absent } else { Outcome::Hit };
+    fn hit(&self, now: Time, kind: Kind, asks: &Asks<'_>, out: &[u8], begin: usize) {
+        let outcome = if kind == Kind::Absent { Outcome::Absent } else { Outcome::Hit };
         match self.from {
             Some(_) => {
-                let tally = &self.shared.tallies[asker.event_loop as usize];
-                tally.sampled(asks.procedure, self.shared.clock.now().since(now));
+                self.tally.sampled(asks.procedure, self.shared.clock.now().since(now));
                 self.tell(now, outcome, (asks.procedure, asks.place, asks.args), &out[begin..]);
             }
             // Another proxy watches its own clients: the next one is looked at instead.
-            None => self.shared.watch.spots.pass(asker.event_loop as usize),
+            None => self.corner.pass(),
         }
     }
 
@@ -383,7 +410,7 @@ fn first(
         return First::Yes(None);
     }
     let (shared, xid, begin) = (local.shared, call.xid, out.len());
-    let tally = &shared.tallies[origin.asker.event_loop as usize];
+    let tally = local.tally;
     let mut replays = shared.replays(xid);
     match replays.begin(now.instant, origin.client.ip(), xid, procedure, record, origin.asker) {
         Verdict::New(known) => First::Yes(Some(known)),

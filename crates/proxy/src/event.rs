@@ -389,7 +389,7 @@ impl Loop {
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
-        let (mut batch, mut displaced) = (Batch::new(memo), Vec::new());
+        let (mut batch, mut displaced) = (Batch::new(shared, *number, memo), Vec::new());
         let before = held.len();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
@@ -471,7 +471,7 @@ impl Loop {
                 Moment { instant: self.now, time: self.time },
                 shared,
                 origin,
-                &mut Batch::new(memo),
+                &mut Batch::new(shared, *number, memo),
                 &call.record,
                 out,
             ),

@@ -11,7 +11,7 @@ use crate::event::Loop;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
-use midas_core::peer::lease::{AttemptId, Operation, Refusal};
+use midas_core::peer::lease::{AttemptId, Operation, Refusal, Trace};
 use midas_core::time::{Span, Time};
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ impl Loop {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         let known = found.is_some();
         if let (Some(found), Some(Claim::Changes(changes))) = (found, &mut call.claim) {
-            for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
+            for (Unfound { target, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 match object {
-                    Leads::To(object) => changes.found(now, &self.shared, object, *moves),
+                    Leads::To(object) => changes.found(now, &self.shared, object, *target),
                     Leads::Nowhere => {}
                     Leads::Refused => changes.unsure(),
                 }
@@ -108,8 +108,10 @@ impl Loop {
                 }
                 let first = changes.attempts().next().is_none();
                 let operation = first.then(|| self.operation(&call)).flatten();
+                let refused = call.refused;
                 let number = self.clearing.insert((now, call));
-                let announced = accord.announce((self.number, Place::Clearing(number)), operation, keys, names);
+                let announced =
+                    accord.announce((self.number, Place::Clearing(number)), operation, (keys, names), refused);
                 match (announced, self.clearing.get_mut(number)) {
                     (Ok(id), Some((_, call))) => {
                         if let Some(Claim::Changes(changes)) = &mut call.claim {
@@ -187,7 +189,7 @@ impl Loop {
         call.unfound.clear();
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {
-                call.refused_at = Some(now);
+                (call.refused_at, call.refused) = (Some(now), call.refused + 1);
                 self.held.push_back(call);
             }
             Refusal::Executed(Some(results)) => {
@@ -199,7 +201,9 @@ impl Loop {
                 self.relay().results(call.errand.waits(), &results);
                 self.flush_touched();
             }
-            Refusal::Executed(None) | Refusal::Doubtful => {
+            Refusal::Executed(None) | Refusal::Doubtful(_) => {
+                let shows = why == Refusal::Doubtful(Trace::Sure);
+                call.doubt = shows.then(|| self.operation(&call)).flatten();
                 let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
                 match home {
                     Some(server) => {

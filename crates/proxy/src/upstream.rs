@@ -21,6 +21,7 @@ use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
@@ -43,7 +44,11 @@ pub(crate) struct Held {
     pub(crate) asked_at: Option<Time>,
     /// When another proxy last refused it.
     pub(crate) refused_at: Option<Time>,
-    /// Whether it was found out that it was not executed.
+    /// And how often.
+    pub(crate) refused: u32,
+    /// What it is, if a server is asked whether it was executed and nobody else changes the same meanwhile.
+    pub(crate) doubt: Option<Operation>,
+    /// Whether it is taken for not executed, though others may have changed the same.
     pub(crate) verified: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
@@ -90,6 +95,8 @@ pub(crate) fn begin(
         unfound,
         asked_at: None,
         refused_at: None,
+        refused: 0,
+        doubt: None,
         verified: false,
         impatient: false,
         peer,
@@ -434,6 +441,7 @@ impl Loop {
         match verdict {
             Verdict::Answer(results) => {
                 self.resolved(&mut call);
+                self.found_out(&mut call, Some(&results));
                 self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
                 self.tally().here(call.errand.forward.procedure, status(&results));
                 let asked = call.errand.forward.asked(&call.record);
@@ -442,12 +450,18 @@ impl Loop {
             }
             Verdict::Send => {
                 self.resolved(&mut call);
-                call.verified = true;
+                call.verified = !self.found_out(&mut call, None);
                 self.held.push_back(call);
                 self.send_held(now);
             }
             Verdict::Unknown => self.held.push_back(call),
         }
+    }
+
+    /// The other proxies are told what was found out. Whether it can be known.
+    fn found_out(&self, call: &mut Held, results: Option<&[u8]>) -> bool {
+        let found = call.doubt.take().zip(self.shared.accord());
+        found.is_some_and(|(operation, accord)| accord.found_out(operation, results))
     }
 
     /// Others need not wait any longer.
@@ -479,6 +493,8 @@ impl Loop {
             unfound: Vec::new(),
             asked_at: None,
             refused_at: None,
+            refused: 0,
+            doubt: None,
             verified: false,
             impatient: false,
             peer: None,

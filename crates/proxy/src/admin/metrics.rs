@@ -365,7 +365,7 @@ mod tests {
             let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local };
             let time = self.shared.clock.now();
             let (moment, mut out) = (Moment { instant: Instant::now(), time }, Vec::new());
-            let mut batch = Batch::new(&mut self.memo);
+            let mut batch = Batch::new(self.shared, 0, &mut self.memo);
             match dispatch::take(moment, self.shared, &origin, &mut batch, &record, &mut out) {
                 Taken::Done => {}
                 Taken::Forward(forward, None, claim) => self.relay(time, &forward, (claim, &record)),

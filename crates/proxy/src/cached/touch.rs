@@ -12,7 +12,9 @@ use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, WccData};
+use midas_nfs::nfs3::{
+    Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, Sattr3, WccData,
+};
 use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
@@ -37,6 +39,8 @@ struct Touch {
     place: Key,
     mark: Mark<Key>,
     tells: Option<Tells>,
+    /// Whether nobody else may change it meanwhile: it must show later whether the call was executed.
+    alone: bool,
 }
 
 /// What a reply may tell of what was marked.
@@ -64,8 +68,8 @@ enum Role {
 pub(crate) struct Unfound {
     pub(crate) dir: Box<[u8]>,
     pub(crate) name: Box<[u8]>,
-    /// Whether it is the name that a RENAME moves.
-    pub(crate) moves: bool,
+    /// What happens to what it leads to.
+    pub(crate) target: Target,
 }
 
 /// Whether a mutation may leave.
@@ -92,11 +96,11 @@ impl Cached {
                 (_, Found::Absent) => touched.assumed = true,
                 (target, Found::Object(object)) => {
                     touched.assumed = true;
-                    self.touch_target(now, object, target == Target::Moved, &mut touched);
+                    self.touch_target(now, object, target, &mut touched);
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
                     let (dir, name) = (what.dir.bytes().into(), what.name.into());
-                    unfound.push(Unfound { dir, name, moves: target == Target::Moved });
+                    unfound.push(Unfound { dir, name, target });
                 }
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
@@ -105,6 +109,7 @@ impl Cached {
             self.touch(now, object, role, &mut touched);
         }
         if let Call::Setattr { object, .. } = call {
+            touched.marks.iter_mut().for_each(|touch| touch.alone = true);
             let place = Key::of(object.bytes());
             touched.add(place, self.part(place).cache.mark(now, Of(place).permission()), None);
         }
@@ -112,8 +117,8 @@ impl Cached {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
-        self.touch_target(now, object, moves, touched);
+    pub(crate) fn found(&self, now: Time, object: Key, target: Target, touched: &mut Touched) {
+        self.touch_target(now, object, target, touched);
     }
 
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
@@ -131,7 +136,7 @@ impl Cached {
         if let Some(made) = made {
             self.gone(now, made);
         }
-        for Touch { place, mark, tells } in touched.marks {
+        for Touch { place, mark, tells, .. } in touched.marks {
             let mut part = self.part(place);
             if matches!(tells, Some(Tells::Leads(..))) {
                 part.claimed.remove(&mark.key());
@@ -214,12 +219,15 @@ impl Cached {
     }
 
     /// What a name leads to is changed with it; a directory that moves has another parent.
-    fn touch_target(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
+    fn touch_target(&self, now: Time, object: Key, target: Target, touched: &mut Touched) {
         let mut part = self.part(object);
         let of = Of(object);
-        let also = if moves { of.name(b"..", Kind::Name).key } else { of.permission() };
+        let also = if target == Target::Moved { of.name(b"..", Kind::Name).key } else { of.permission() };
         for key in [of.attributes().key, also] {
             touched.add(object, part.cache.mark(now, key), None);
+        }
+        if let Some([attributes, _]) = touched.marks.last_chunk_mut() {
+            attributes.alone = target == Target::Resized;
         }
     }
 
@@ -235,6 +243,11 @@ impl Touched {
     pub(crate) fn labels(&self, from: usize) -> impl Iterator<Item = (Key, Key, bool)> + '_ {
         let label = |touch: &Touch| (touch.place, touch.mark.key(), matches!(touch.tells, Some(Tells::Leads(..))));
         self.marks.iter().skip(from).map(label)
+    }
+
+    /// What nobody else may change meanwhile, though it is no name.
+    pub(crate) fn alone(&self) -> impl Iterator<Item = (Key, Key)> + '_ {
+        self.marks.iter().filter(|touch| touch.alone).map(|touch| (touch.place, touch.mark.key()))
     }
 
     /// How many marks there are.
@@ -257,7 +270,7 @@ impl Touched {
     }
 
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
-        self.marks.push(Touch { place, mark, tells });
+        self.marks.push(Touch { place, mark, tells, alone: false });
     }
 }
 
@@ -269,11 +282,13 @@ enum Found {
 
 /// What happens to what a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+pub(crate) enum Target {
     /// Nothing.
     None,
-    /// It is removed, replaced or truncated.
+    /// It is removed or replaced, or stays as it is.
     Changed,
+    /// It is cut to a size.
+    Resized,
     /// It has another name.
     Moved,
 }
@@ -292,6 +307,9 @@ impl<'c> Changes<'c> {
         match call {
             Call::Setattr { object, .. } => Self::object(*object),
             Call::Write { file, .. } | Call::Commit { file, .. } => Self::object(*file),
+            Call::Create { place, how: CreateHow::Unchecked(Sattr3 { size: Some(_), .. }) } => {
+                Self::name(*place, Target::Resized)
+            }
             Call::Create { place, how: CreateHow::Unchecked(_) } => Self::name(*place, Target::Changed),
             Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
             | Call::Mkdir { place, .. }

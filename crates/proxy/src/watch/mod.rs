@@ -18,7 +18,7 @@ pub(crate) use labels::Labels;
 pub(crate) use members::Members;
 pub(crate) use names::{Names, printable};
 pub(crate) use past::Past;
-pub(crate) use spots::{Heat, Spots};
+pub(crate) use spots::{Corner, Heat, Spots};
 pub(crate) use tracer::{LISTENERS, Passed, Tracer, Wants};
 
 use crate::counters::status;
@@ -60,12 +60,6 @@ impl Watch {
             frames: Frames::default(),
             decisions: Decisions::default(),
         }
-    }
-
-    /// A cache answers a call of this loop: whether that is to be told. A few instructions; most are not.
-    #[inline]
-    pub(crate) fn wants_hit(&self, number: usize) -> bool {
-        !cfg!(feature = "uncounted") && self.spots.due(number)
     }
 
     /// This loop saw a call answered, with these results of NFS.

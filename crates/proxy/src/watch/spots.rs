@@ -28,7 +28,7 @@ pub(crate) struct Spots {
 /// One loop's part. The numbers are written by its thread alone.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Corner {
+pub(crate) struct Corner {
     /// Hits until one is counted.
     left: AtomicU32,
     /// For how many hits the next one counts.
@@ -122,18 +122,9 @@ impl Spots {
         Self { loops, all: AtomicBool::new(false) }
     }
 
-    /// A hit of this loop: whether it is one of those that are counted.
-    #[inline]
-    pub(crate) fn due(&self, number: usize) -> bool {
-        let left = &self.loops[number].left;
-        let now = left.load(Relaxed).wrapping_sub(1);
-        left.store(now, Relaxed);
-        now == 0
-    }
-
-    /// A hit that was due is nobody's: the next one is due instead.
-    pub(crate) fn pass(&self, number: usize) {
-        self.loops[number].left.store(1, Relaxed);
+    /// The part of the loop with this number.
+    pub(crate) fn corner(&self, number: usize) -> &Corner {
+        &self.loops[number]
     }
 
     /// From now on every hit is due, or not. A loop that counts at this very moment may not notice: whoever wants to be sure says it again.
@@ -195,6 +186,22 @@ impl Corner {
             missed_nanos: AtomicU64::new(0),
             windows: Mutex::new(Windows { running: Window::new(), before: Window::new() }),
         }
+    }
+
+    /// A cache answers a call: whether that is one of those that are counted. A few instructions; most are not.
+    #[inline]
+    pub(crate) fn due(&self) -> bool {
+        if cfg!(feature = "uncounted") {
+            return false;
+        }
+        let now = self.left.load(Relaxed).wrapping_sub(1);
+        self.left.store(now, Relaxed);
+        now == 0
+    }
+
+    /// A hit that was due is nobody's: the next one is due instead.
+    pub(crate) fn pass(&self) {
+        self.left.store(1, Relaxed);
     }
 
     /// A call that cannot be counted now.
@@ -276,9 +283,10 @@ impl<V> Top<V> {
         Self { calls: Sketch::new(By::Calls, slots), time: Sketch::new(By::Time, slots) }
     }
 
-    /// What is remembered of the key, by calls and by time.
+    /// What is remembered of the key, by calls and by time. Where no server spent any, nothing is looked up by time.
     fn add(&mut self, key: Key, weight: Weight, value: impl Fn() -> V) -> [Option<&mut V>; 2] {
-        [self.calls.add(key, weight, &value), self.time.add(key, weight, &value)]
+        let by_time = if weight.nanos > 0 { self.time.add(key, weight, &value) } else { None };
+        [self.calls.add(key, weight, &value), by_time]
     }
 
     fn clear(&mut self) {
@@ -326,7 +334,7 @@ fn merged<'s, K: Hash + Ord, V: Copy + 's>(
             heat.calls += slot.weight.calls + slot.error - least;
             heat.surely += slot.weight;
         }
-        // The slot that was taken first has seen all that the other has.
+        // Of calls that servers spent time on, the slot that was taken first has seen all that the other has.
         for slot in time.slots() {
             let counted = calls.get(slot.key).map(|slot| slot.weight).unwrap_or_default();
             let heat = all.entry(key(&slot.value)).or_insert_with(|| unseen(&slot.value));
@@ -457,7 +465,7 @@ mod tests {
         for period in [2, 8, 64, 128, 129] {
             let (spots, mut told) = (Spots::new(1), 0);
             for number in 0..1_600_000 {
-                if spots.due(0) {
+                if spots.corner(0).due() {
                     let handle: &[u8] = if number % period == 0 { b"one" } else { b"other" };
                     spots.saw(0, &names, &seen(1, 1, handle, Outcome::Hit));
                     told += 1;
@@ -478,7 +486,7 @@ mod tests {
         let (spots, names) = (Spots::new(1), Names::default());
         let hits = |count: u64| {
             for _ in 0..count {
-                if spots.due(0) {
+                if spots.corner(0).due() {
                     spots.saw(0, &names, &seen(1, 1, b"a", Outcome::Hit));
                 }
             }

@@ -91,6 +91,12 @@ impl Plan {
                 (self.mix, self.names, self.objects, self.clients) = (REMOVALS, 4, 6, 10);
                 (self.think, self.heavy) = (lease.scale(0.015), 15.0);
             }
+            Rule::Trace => {
+                self.one_dies(rng);
+                self.set_hold(lease.scale(0.5));
+                (self.mix, self.names, self.clients) = (CHANGES, 3, 10);
+                self.patience = lease.scale(0.3);
+            }
             Rule::Once | Rule::Identity => {
                 (self.mix, self.holds) = (Mix { set: 4, bump: 4, ..ONCE }, true);
                 (self.patience, self.service) = (lease.scale(0.2), lease.scale(0.15));
@@ -229,4 +235,5 @@ const READS: Mix = Mix { read_name: 0, read_object: 10, set: 0, bump: 0, make: 0
 const OBJECTS: Mix = Mix { set: 2, ..READS };
 const ONCE: Mix = Mix { bump: 4, make: 2, ..READS };
 const REMOVALS: Mix = Mix { read_name: 2, read_object: 20, make: 2, remove: 2, rename: 2, ..READS };
+const CHANGES: Mix = Mix { read_object: 4, set: 4, bump: 6, make: 2, remove: 2, rename: 2, ..READS };
 const NAMES: Mix = Mix { read_name: 6, read_object: 10, make: 2, remove: 2, rename: 3, ..READS };

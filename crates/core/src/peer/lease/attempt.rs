@@ -23,10 +23,12 @@ pub struct Intent<K> {
     pub operation: Option<Operation>,
     /// What must be dropped from every cache.
     pub keys: Box<[K]>,
-    /// Those of the keys that are names: one mutation of a name at a time.
+    /// Those of the keys that one mutation at a time may change: names, and what must show later whether this call ran.
     pub names: Box<[K]>,
     /// Where it will be executed, if reads of its keys must go there: servers that know of each other's changes late.
     pub server: Option<u16>,
+    /// How often it was refused before: of two that wait for each other, who waits longer comes first.
+    pub rank: u32,
 }
 
 impl<K> Intent<K> {
@@ -69,10 +71,19 @@ pub enum Refusal {
     UnderWay,
     /// The operation was executed: what the server said, if that is still known.
     Executed(Option<Box<[u8]>>),
-    /// Nobody knows whether the operation was executed.
-    Doubtful,
+    /// Nobody knows whether the operation was executed. `Sure`: nobody else has changed the same since, nor will for a while, so it shows.
+    Doubtful(Trace),
     /// Another mutation of a name of its is under way, or one of the same at another server.
     Busy,
     /// This attempt is over.
     Over,
+}
+
+/// Whether an operation in doubt can be told from what it would have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// Nobody else has changed the same since it was announced, nor will before [`super::Member::found_out`], for a term at least.
+    Sure,
+    /// Somebody else may have.
+    Blurred,
 }
