@@ -87,7 +87,8 @@ impl Plan {
             Rule::Recall => self.all_crash(rng, ONCE, 1),
             Rule::Lost => self.one_dies(rng),
             Rule::Taint => {
-                self.one_dies(rng);
+                self.set_hold(lease * 4);
+                self.faults.broken = 0.2;
                 (self.mix, self.names, self.objects, self.clients) = (REMOVALS, 4, 6, 10);
                 (self.think, self.heavy) = (lease.scale(0.015), 15.0);
             }

@@ -228,11 +228,14 @@ impl<K: Copy + Ord> Book<K> {
         self.fences.extend(intent.keys.iter().map(|key| ((*key, server), until)));
     }
 
-    /// Until when a lost call may still change one of these names.
-    fn tainted(&self, id: AttemptId, names: &[K]) -> Option<Time> {
-        let lost = |other: &AttemptId| self.records.get(other).and_then(|record| record.deadline);
-        let of =
-            |name: &K| self.keys.get(name).into_iter().flatten().filter(|other| **other != id).filter_map(lost).max();
+    /// Until when a lost call may still change one of these names. Of two that must not run at once one is lost, though nobody said so here:
+    /// since before the other was let through, and until then at most.
+    fn tainted(&self, id: AttemptId, names: &[K], at_most: Time) -> Option<Time> {
+        let lost = |name: &K, other: &Record<K>| {
+            let clashes = other.state == State::Pending && other.intent.names.contains(name);
+            other.deadline.or_else(|| clashes.then_some(at_most))
+        };
+        let of = |name: &K| self.on(*name, Some(id)).filter_map(|(_, other)| lost(name, other)).max();
         names.iter().filter_map(of).max()
     }
 
@@ -400,7 +403,7 @@ impl<K: Copy + Ord> Member<K> {
         }
         let doubt = state == State::Unknown && record.orphan && record.intent.operation.is_some();
         let taint = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
-            true => self.book.tainted(id, &record.intent.names),
+            true => self.book.tainted(id, &record.intent.names, now + self.terms.longer(self.terms.hold)),
             false => None,
         };
         let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
@@ -505,9 +508,9 @@ impl<K: Copy + Ord> Member<K> {
     }
 
     /// Until when what ended on these names is not to be kept: a lost call may change it.
-    pub(super) fn taint(&self, id: AttemptId) -> Option<Time> {
+    pub(super) fn taint(&self, now: Time, id: AttemptId) -> Option<Time> {
         let names = &self.book.intent(id)?.names;
-        self.book.tainted(id, names).filter(|_| self.rules.has(Rule::Taint))
+        self.book.tainted(id, names, now + self.terms.longer(self.terms.hold)).filter(|_| self.rules.has(Rule::Taint))
     }
 
     fn mark(&mut self, id: AttemptId) {

@@ -105,7 +105,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// It is over. Until when, if at all, nothing that it changed is to be kept.
     pub fn ended(&mut self, now: Time, id: AttemptId, outcome: Outcome) -> Option<Time> {
-        let taint = self.taint(id);
+        let taint = self.taint(now, id);
         let state = match outcome {
             Outcome::Replied(answer) => State::Ended(answer),
             Outcome::Copied(answer) => State::Copied(answer),

@@ -63,7 +63,7 @@ impl<K: Copy + Ord> Book<K> {
     }
 
     /// The attempts on a key, but for this one.
-    fn on(&self, key: K, id: Option<AttemptId>) -> impl Iterator<Item = (AttemptId, &Record<K>)> {
+    pub(super) fn on(&self, key: K, id: Option<AttemptId>) -> impl Iterator<Item = (AttemptId, &Record<K>)> {
         let ids = self.keys.get(&key).into_iter().flatten().copied().filter(move |other| Some(*other) != id);
         ids.filter_map(|other| Some((other, self.records.get(&other)?)))
     }
