@@ -199,7 +199,7 @@ impl Checker {
     /// What a CREATE cuts is what the name leads to when it is opened, which may not be what is found afterwards.
     fn cut_others(&mut self, name: Key, found: u64, steps: &mut Vec<(Key, Step, Sure)>) {
         let State::Exact(frontier) = &self.registers.of(name, self.mode).state else { return };
-        for object in frontier.values().filter(|object| ![ABSENT, found].contains(object)) {
+        for object in frontier.values().into_iter().filter(|object| ![ABSENT, found].contains(object)) {
             let zero = Step::write(Then::Set(0));
             steps.extend([Key::Size(object), Key::Mtime(object)].map(|key| (key, zero, Sure::Perhaps)));
         }
@@ -220,11 +220,13 @@ impl Checker {
         self.report.steps += 1;
         let register = self.registers.of(key, self.mode);
         match &mut register.state {
-            State::Exact(frontier) => match frontier.begin(step, lost || sure == Sure::Perhaps) {
-                Ok(Some(place)) if !lost => open.push((key, step, place)),
-                Ok(_) => {}
-                Err(_) => self.report.undecided += 1,
-            },
+            State::Exact(frontier) => {
+                let begun = frontier.begin(step, lost || sure == Sure::Perhaps);
+                self.report.undecided += u64::from(begun.is_err());
+                if let (Ok(Some(place)) | Err(place), false) = (begun, lost) {
+                    open.push((key, step, place));
+                }
+            }
             State::Bounded(staleness) => {
                 staleness.begin(step);
                 if !lost && sure == Sure::Yes {

@@ -6,8 +6,8 @@
 //! take effect as soon as they can (they change nothing), and a call that may hide before a blind write is not tried there but
 //! marked `free`. So the frontier stays as small as the number of changes under way, and the work near-linear.
 
-use crate::step::{Step, Then, Value};
-use std::collections::HashSet;
+use crate::step::{Step, Value};
+use std::collections::{BTreeSet, HashSet};
 
 /// One register and the calls under way on it.
 #[derive(Clone, Debug)]
@@ -16,6 +16,10 @@ pub(crate) struct Frontier {
     states: Vec<State>,
     /// Calls that were under way when there was no state left: until they have ended the register may hold anything.
     doubted: u64,
+    /// Calls under way that found no place: until they have ended, too. Some never end.
+    outside: usize,
+    /// Since it was given up and until it is known again: the values that it may have had.
+    given: Option<BTreeSet<u64>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,25 +51,34 @@ pub(crate) enum Verdict {
 
 impl Frontier {
     pub(crate) fn new(value: Value) -> Self {
-        Self { pending: Vec::new(), states: vec![State { value, done: 0, free: 0 }], doubted: 0 }
+        Self {
+            pending: Vec::new(),
+            states: vec![State { value, done: 0, free: 0 }],
+            doubted: 0,
+            outside: 0,
+            given: None,
+        }
     }
 
-    /// A call begins: its place, or none if nothing about it is open any more.
-    pub(crate) fn begin(&mut self, step: Step, optional: bool) -> Result<Option<usize>, Verdict> {
+    /// A call begins: its place, or none if nothing about it is open any more; an error: too many are under way, this is its place.
+    pub(crate) fn begin(&mut self, step: Step, optional: bool) -> Result<Option<usize>, usize> {
         let sees = |state: &State| step.need.sees(state.value);
-        if step.is_read() && (self.doubted != 0 || self.states.iter().all(sees)) {
+        if step.is_read() && (self.in_doubt() || self.states.iter().all(sees)) {
             return Ok(None);
+        }
+        if let (Some(given), Some(value)) = (&mut self.given, step.gives()) {
+            given.insert(value);
         }
         let place = match self.pending.iter().position(Option::is_none) {
             Some(place) => place,
             None if self.pending.len() == PENDING => {
-                // Those that never end would fill it for ever.
-                self.pending
-                    .iter_mut()
-                    .filter(|call| call.is_some_and(|call| call.optional))
-                    .for_each(|call| *call = None);
+                let known = self.in_doubt();
+                self.outside += 1;
+                if known {
+                    return Ok(Some(PENDING));
+                }
                 self.reset();
-                return Err(Verdict::TooMany);
+                return Err(PENDING);
             }
             None => {
                 self.pending.push(None);
@@ -81,11 +94,16 @@ impl Frontier {
 
     /// A call ends.
     pub(crate) fn end(&mut self, place: usize) -> Verdict {
+        if place == PENDING {
+            self.outside -= 1;
+            self.doubt(self.doubted);
+            return Verdict::Fine;
+        }
         let Some(Pending { step, optional }) = self.pending.get(place).copied().flatten() else {
             return Verdict::Fine;
         };
         let bit = 1 << place;
-        if self.doubted != 0 {
+        if self.in_doubt() {
             self.pending[place] = None;
             self.doubt(self.doubted & !bit);
             return Verdict::Fine;
@@ -96,17 +114,19 @@ impl Frontier {
                 next.push(State { done: state.done & !bit, free: state.free & !bit, ..*state });
             }
             if state.done & bit == 0 && !self.explore(*state, place, step, &mut next) {
-                self.pending[place] = None;
-                self.reset();
+                self.give_up(place);
                 return Verdict::TooMany;
             }
+        }
+        if next.is_empty() {
+            self.give_up(place);
+            return Verdict::Impossible;
         }
         self.pending[place] = None;
         self.states = next;
         self.prune();
-        if self.states.is_empty() {
-            self.reset();
-            return Verdict::Impossible;
+        if self.given.is_some() && self.states.iter().all(|state| state.value.is_known()) {
+            self.given = None;
         }
         Verdict::Fine
     }
@@ -118,19 +138,13 @@ impl Frontier {
     }
 
     /// The values that it can have now, or that calls under way may give it; each once.
-    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn values(&self) -> BTreeSet<u64> {
         let now = self.states.iter().filter_map(|state| match state.value {
             Value::Is(value) => Some(value),
             Value::Unknown | Value::Something => None,
         });
-        let soon = self.pending.iter().flatten().filter_map(|pending| match pending.step.then {
-            Then::Set(value) | Then::Forget(value) | Then::Fill(value) => Some(value),
-            Then::Keep | Then::Add(_) | Then::Max(_) => None,
-        });
-        let mut values: Vec<u64> = now.chain(soon).collect();
-        values.sort_unstable();
-        values.dedup();
-        values.into_iter()
+        let soon = self.pending.iter().flatten().filter_map(|pending| pending.step.gives());
+        now.chain(soon).chain(self.given.iter().flatten().copied()).collect()
     }
 
     /// Every way in which the call at `place` can have its effect now, after any of those under way; false: too many.
@@ -199,16 +213,31 @@ impl Frontier {
         }
     }
 
-    /// After a violation: the register may hold anything, and what is under way may or may not have had its effect.
+    /// The end of the call at `place` left no state, or too many.
+    fn give_up(&mut self, place: usize) {
+        self.reset();
+        self.pending[place] = None;
+        self.doubt(self.doubted & !(1 << place));
+    }
+
+    /// The register may hold anything, and what is under way may or may not have had its effect.
     fn reset(&mut self) {
+        self.given = Some(self.values());
         let ending = |pending: &Option<Pending>| pending.is_some_and(|call| !call.optional);
         let places = self.pending.iter().enumerate().filter(|(_, pending)| ending(pending));
         self.doubt(places.fold(0, |bits, (place, _)| bits | 1 << place));
     }
 
+    /// What began since then and is under way may have had its effect unseen, too.
     fn doubt(&mut self, calls: u64) {
         self.doubted = calls;
-        self.states = vec![State { value: Value::Unknown, done: calls, free: 0 }];
+        let places = self.pending.iter().enumerate().filter(|(_, pending)| pending.is_some());
+        let free = places.fold(0, |bits, (place, _)| bits | 1 << place) & !calls;
+        self.states = vec![State { value: Value::Unknown, done: calls, free }];
+    }
+
+    fn in_doubt(&self) -> bool {
+        self.doubted != 0 || self.outside != 0
     }
 }
 
@@ -233,7 +262,7 @@ const COMPARED: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Need;
+    use crate::step::{Need, Then};
     use midas_core::rng::Rng;
 
     /// A call on the register: from when to when, and what.
@@ -257,8 +286,10 @@ mod tests {
             // Of a value that nobody knows only what it is is remembered, not what it is not: nothing is flagged that is right.
             let leaves_known = |call: &Call| !matches!(call.step.then, Then::Forget(_) | Then::Fill(_));
             let known = first.is_known() && calls.iter().all(leaves_known);
-            let got = stream(first, &calls);
+            let got = stream(first, &calls, None);
             assert!(got == want || !known && got, "seed {seed}: {got}, first {first:?}, {calls:#?}");
+            let given_up = Some(rng.below(2 * calls.len()));
+            assert!(!want || stream(first, &calls, given_up), "seed {seed}: {given_up:?}, first {first:?}, {calls:#?}");
             if want { right += 1 } else { wrong += 1 }
         }
         assert!(right > 5_000 && wrong > 5_000, "{right} right and {wrong} wrong ones are no test");
@@ -338,8 +369,8 @@ mod tests {
         false
     }
 
-    /// Whether the frontier finds no fault.
-    fn stream(first: Value, calls: &[Call]) -> bool {
+    /// Whether the frontier finds no fault, if it is given up before this event.
+    fn stream(first: Value, calls: &[Call], given_up: Option<usize>) -> bool {
         let mut events: Vec<(u64, bool, usize)> = Vec::new();
         for (number, call) in calls.iter().enumerate() {
             events.push((call.start, false, number));
@@ -347,13 +378,18 @@ mod tests {
         }
         events.sort_unstable();
         let (mut frontier, mut places) = (Frontier::new(first), vec![None; calls.len()]);
-        events.iter().all(|(_, ends, number)| match (ends, places[*number]) {
-            (false, _) => {
-                places[*number] = frontier.begin(calls[*number].step, calls[*number].optional).unwrap();
-                true
+        events.iter().enumerate().all(|(event, (_, ends, number))| {
+            if given_up == Some(event) {
+                frontier.reset();
             }
-            (true, Some(place)) => frontier.end(place) == Verdict::Fine,
-            (true, None) => true,
+            match (ends, places[*number]) {
+                (false, _) => {
+                    places[*number] = frontier.begin(calls[*number].step, calls[*number].optional).unwrap();
+                    true
+                }
+                (true, Some(place)) => frontier.end(place) == Verdict::Fine,
+                (true, None) => true,
+            }
         })
     }
 
@@ -385,9 +421,29 @@ mod tests {
             let place = frontier.begin(Step::read(Need::Is(value)), false).unwrap().unwrap();
             assert_eq!(frontier.end(place), want, "whoever looks first says what it is");
         }
-        for _ in 0..PENDING {
-            frontier.begin(Step::write(Then::Add(1)), true).unwrap();
+    }
+
+    #[test]
+    fn a_register_with_more_calls_than_places_says_nothing_until_all_of_them_have_ended() {
+        let mut frontier = Frontier::new(Value::Is(0));
+        let write = |value| Step::write(Then::Set(value));
+        let first: Vec<usize> = (0..PENDING).map(|_| frontier.begin(write(1), true).unwrap().unwrap()).collect();
+        let outside = frontier.begin(write(2), false).unwrap_err();
+        assert_eq!(frontier.begin(write(3), false), Ok(Some(outside)), "it is said once");
+        // Places that are used again belong to those who have them.
+        assert!(first[1..].iter().all(|place| frontier.end(*place) == Verdict::Fine));
+        let later = frontier.begin(write(4), false).unwrap().unwrap();
+        assert!(first.contains(&later));
+        for _ in 0..2 {
+            assert_eq!(frontier.begin(Step::read(Need::Is(9)), false), Ok(None), "the ones outside may write");
+            assert_eq!(frontier.end(outside), Verdict::Fine);
         }
-        assert_eq!(frontier.begin(Step::write(Then::Add(1)), true), Err(Verdict::TooMany));
+        // (what is read, what that is): the later one was done unseen, or comes; so does one of the first, once; and no more.
+        let reads = [(9, Verdict::Fine), (4, Verdict::Fine), (1, Verdict::Fine), (4, Verdict::Impossible)];
+        for (value, want) in reads {
+            let place = frontier.begin(Step::read(Need::Is(value)), false).unwrap().unwrap();
+            assert_eq!(frontier.end(place), want, "{value}");
+        }
+        assert_eq!((frontier.end(later), frontier.end(first[0])), (Verdict::Fine, Verdict::Fine));
     }
 }

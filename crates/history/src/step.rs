@@ -78,6 +78,14 @@ impl Step {
         self.need == Need::Any && !self.is_read()
     }
 
+    /// The value that it leaves wherever it changes something, if that can be said.
+    pub(crate) fn gives(self) -> Option<u64> {
+        match self.then {
+            Then::Set(value) | Then::Forget(value) | Then::Fill(value) => Some(value),
+            Then::Keep | Then::Add(_) | Then::Max(_) => None,
+        }
+    }
+
     /// What is left in a register with this value; none: it cannot have happened there.
     pub(crate) fn apply(self, value: Value) -> Option<Value> {
         let found = self.need.find(value)?;

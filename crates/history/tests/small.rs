@@ -102,6 +102,10 @@ fn a_removal_that_was_sent_again_may_be_presumed_and_is_counted() {
         ("5-6 create n0 B\n 10-20 remove n0 X again\n 12-13 look n0 -\n 14-15 create n0 C\n 21-22 look n0 -", (0, 1)),
         // Executed, then refused as if it had not been.
         ("5-6 create n0 B\n 10-20 remove n0 - again\n 21-22 look n0 -", (0, 1)),
+        // The name was there all the time, and that was taken for what it made.
+        ("5-6 create n0 B\n 10-20 create n0 B again\n 21-22 look n0 B\n 30-31 remove n0 OK\n 32-33 look n0 -", (1, 0)),
+        // A removal under way could have made room for it, but it happened later: nobody else can have taken the name then.
+        ("5-6 create n0 B\n 10-20 create n0 B again\n 12-31 remove n0 OK\n 21-22 look n0 B\n 32-33 look n0 -", (0, 1)),
     ];
     for (history, (presumed, violations)) in cases {
         let report = reported(history, Mode::Linearizable);
@@ -166,6 +170,25 @@ fn what_is_wrong_is_found_and_what_looks_alike_is_not() {
     for (what, history, want) in cases {
         assert_eq!(flagged(&format!("{FILE}{history}"), Mode::Linearizable), *want, "{what}");
     }
+}
+
+#[test]
+fn what_happened_while_a_register_was_in_doubt_is_not_held_against_it() {
+    // Nobody made B, and until the RENAME ends the name may lead to anything.
+    let doubt = "10-11 create o0 C\n 12-30 rename o0 n0 C\n 14-15 look n0 B\n";
+    let cases: &[(&str, &str, usize)] = &[
+        ("a creation that was undone before", "16-40 create n0 D\n 20-21 remove n0 OK\n 41-42 look n0 -", 1),
+        ("or comes after", "16-40 create n0 D\n 31-32 look n0 -\n 41-42 look n0 D", 1),
+        ("but once", "16-40 create n0 D\n 31-32 look n0 -\n 33-34 look n0 D\n 35-36 look n0 -", 2),
+        ("and not at all after its end", "16-40 create n0 D\n 41-42 look n0 -\n 43-44 look n0 D", 2),
+        ("a removal of what is no longer there", "16-40 remove n0 OK\n 31-32 look n0 C\n 41-42 look n0 C", 1),
+    ];
+    for (what, history, want) in cases {
+        assert_eq!(flagged(&format!("{doubt}{history}"), Mode::Linearizable), vec!["name d0/n0"; *want], "{what}");
+    }
+    // A CREATE cuts what the name led to before another came there, also if nobody knows any more that it led there.
+    let cut = "4-5 rename f0 n0 A\n 10-11 create o0 C\n 14-15 look n0 B\n 20-30 cut n0 C\n 21-29 rename o0 n0 C\n 31-32 see A 0 1";
+    assert_eq!(flagged(&format!("{FILE}{cut}"), Mode::Linearizable), ["name d0/n0"]);
 }
 
 #[test]

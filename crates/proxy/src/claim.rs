@@ -2,7 +2,7 @@
 //! several proxies, its announcements to the others.
 
 use crate::accord::{ANSWER_MOST, Accord, Label};
-use crate::cached::{self, Area, Claimed, Fetching, Question, Target, Touched, Unfound, Who};
+use crate::cached::{self, Area, Claimed, Fetching, Question, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
 use crate::translate::Kind;
@@ -45,8 +45,8 @@ pub(crate) struct Changes {
 pub(crate) enum Clearance {
     /// Nothing more: it may leave.
     Given,
-    /// They must be told of these; the latter are names, and what nobody else may change meanwhile.
-    Tell(Vec<Label>, Vec<Label>),
+    /// They must be told of these; the second are names, and what nobody else may change meanwhile; then whether the first name leads somewhere.
+    Tell(Vec<Label>, Vec<Label>, Option<bool>),
     /// What they said was too long ago.
     Lapsed,
     /// What it relied on may not be true any more: it must be marked anew.
@@ -82,7 +82,9 @@ impl Changes {
         }
         let now = accord.now();
         match () {
-            () if self.attempts.is_empty() || !keys.is_empty() => Clearance::Tell(keys, names),
+            () if self.attempts.is_empty() || !keys.is_empty() => {
+                Clearance::Tell(keys, names, self.touched.iter().find_map(|(_, touched)| touched.led()))
+            }
             // Where its names lead was known while the others kept them: now it must be found out anew.
             () if !self.may_leave(now) && self.has_names() => Clearance::Void,
             () if !self.may_leave(now) => Clearance::Lapsed,
@@ -142,9 +144,9 @@ impl Changes {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: Key, target: Target) {
+    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: Key, unfound: &Unfound) {
         for (export, touched) in &mut self.touched {
-            shared.exports[*export].areas.found(now, object, target, touched);
+            shared.exports[*export].areas.found(now, object, unfound, touched);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
-use crate::verify::{Doubt, Verdict};
+use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
@@ -46,8 +46,8 @@ pub(crate) struct Held {
     pub(crate) refused_at: Option<Time>,
     /// And how often.
     pub(crate) refused: u32,
-    /// What it is, if a server is asked whether it was executed and nobody else changes the same meanwhile.
-    pub(crate) doubt: Option<Operation>,
+    /// What it is, if a server is asked whether it was executed and nobody else changes the same meanwhile; and whether its first name led somewhere.
+    pub(crate) doubt: Option<(Operation, Option<bool>)>,
     /// Whether it is taken for not executed, though others may have changed the same.
     pub(crate) verified: bool,
     /// Whether it waited long enough for other proxies.
@@ -385,7 +385,8 @@ impl Loop {
         };
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
         let (record, age) = (call.record.clone(), duration(now.since(since)));
-        let doubt = Doubt { realm, witness, procedure, record, age };
+        let before = call.doubt.map_or(Before::Unknown, |(_, led)| Before::Known(led));
+        let doubt = Doubt { realm, witness, procedure, record, age, before };
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
         if self.desk.give(job).is_err() {
@@ -406,7 +407,7 @@ impl Loop {
             let (realm, procedure) = (flight.realm, flight.waits.procedure);
             let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
             let about = About::Waiting { link: index, xid };
-            let doubt = Doubt { realm, witness, procedure, record, age };
+            let doubt = Doubt { realm, witness, procedure, record, age, before: Before::Unknown };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
             if !flight.asked {
                 link.doubts.push(xid);
@@ -461,7 +462,7 @@ impl Loop {
     /// The other proxies are told what was found out. Whether it can be known.
     fn found_out(&self, call: &mut Held, results: Option<&[u8]>) -> bool {
         let found = call.doubt.take().zip(self.shared.accord());
-        found.is_some_and(|(operation, accord)| accord.found_out(operation, results))
+        found.is_some_and(|((operation, _), accord)| accord.found_out(operation, results))
     }
 
     /// Others need not wait any longer.
@@ -582,8 +583,8 @@ impl Loop {
     }
 }
 
-/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, or GETATTR of a device that another
-/// head of Ganesha made, where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
+/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, GETATTR of a device that another
+/// head of Ganesha made (INVAL) or of what is just being removed (IO), where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
 /// Ganesha says so of a directory from which another call is removing a name, and knows better at once.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
     let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
@@ -597,7 +598,7 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
         other.filter(|_| pool.staleness() == Span::ZERO)
     };
     match (Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])), flight.waits.procedure) {
-        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL, Procedure::Getattr) => another(),
+        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL | Nfsstat3::IO, Procedure::Getattr) => another(),
         (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
         _ => None,
     }

@@ -327,9 +327,9 @@ impl Accord {
         (event_loop, place): (usize, Place),
         operation: Option<Operation>,
         (keys, names): (Vec<Label>, Vec<Label>),
-        rank: u32,
+        (led, rank): (Option<(Operation, bool)>, u32),
     ) -> Result<AttemptId, Refusal> {
-        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None, rank };
+        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None, led, rank };
         self.step(|now, inner| {
             inner.counts.announced += 1;
             let kept = operation.is_some().then(|| intent.clone());
@@ -574,7 +574,7 @@ impl Inner {
 
     /// Holds these keys, if nobody minds.
     fn hold(&mut self, now: Time, keys: &[Label]) {
-        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None, rank: 0 };
+        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None, led: None, rank: 0 };
         if let Ok(id) = self.member.announce(now, intent, Purpose::Hold) {
             self.holds.begin(now, keys, id);
         }

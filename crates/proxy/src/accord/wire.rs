@@ -232,6 +232,10 @@ fn put_intent(out: &mut Vec<u8>, intent: &Intent<Label>) {
     put_labels(out, &intent.keys);
     put_labels(out, &intent.names);
     put::option(out, intent.server.as_ref(), |out, server| put::u32(out, (*server).into()));
+    put::option(out, intent.led.as_ref(), |out, (operation, led)| {
+        put_operation(out, operation);
+        put::bool(out, *led);
+    });
     put::u32(out, intent.rank);
 }
 
@@ -242,6 +246,7 @@ fn intent(reader: &mut Reader<'_>) -> Result<Intent<Label>, Malformed> {
         keys: many(reader, LABELS_MOST, label)?.into(),
         names: many(reader, LABELS_MOST, label)?.into(),
         server: reader.option(server)?,
+        led: reader.option(|reader| Ok((operation(reader)?, reader.bool()?)))?,
         rank: reader.u32()?,
     })
 }
@@ -288,7 +293,9 @@ fn put_refusal(out: &mut Vec<u8>, why: &Refusal) {
         Refusal::UnderWay => (0, None),
         Refusal::Executed(answer) => (1, answer.as_deref()),
         Refusal::Doubtful(Trace::Blurred) => (2, None),
-        Refusal::Doubtful(Trace::Sure) => (5, None),
+        Refusal::Doubtful(Trace::Sure(None)) => (5, None),
+        Refusal::Doubtful(Trace::Sure(Some(false))) => (6, None),
+        Refusal::Doubtful(Trace::Sure(Some(true))) => (7, None),
         Refusal::Busy => (3, None),
         Refusal::Over => (4, None),
     };
@@ -302,7 +309,9 @@ fn refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
         0 => Ok(Refusal::UnderWay),
         1 => Ok(Refusal::Executed(answer)),
         2 => Ok(Refusal::Doubtful(Trace::Blurred)),
-        5 => Ok(Refusal::Doubtful(Trace::Sure)),
+        5 => Ok(Refusal::Doubtful(Trace::Sure(None))),
+        6 => Ok(Refusal::Doubtful(Trace::Sure(Some(false)))),
+        7 => Ok(Refusal::Doubtful(Trace::Sure(Some(true)))),
         3 => Ok(Refusal::Busy),
         4 => Ok(Refusal::Over),
         _ => Err(Malformed::Value),
@@ -360,10 +369,11 @@ mod tests {
             operation: Some(Operation(u128::MAX - 5)),
             keys: [label(1), label(2)].into(),
             names: [label(2)].into(),
+            led: Some((Operation(9), true)),
             rank: 7,
             server: Some(3),
         };
-        let bare = Intent { operation: None, keys: [].into(), names: [].into(), server: None, rank: 3 };
+        let bare = Intent { operation: None, keys: [].into(), names: [].into(), server: None, led: None, rank: 3 };
         let states = [
             State::Pending,
             State::Ended(Some([1, 2, 3].into())),
@@ -395,7 +405,8 @@ mod tests {
             Message::Drop { keys: [label(7)].into() },
         ];
         let refusals = [Refusal::UnderWay, Refusal::Executed(Some([7].into())), Refusal::Busy, Refusal::Over];
-        let doubts = [Trace::Sure, Trace::Blurred].map(Refusal::Doubtful);
+        let doubts = [Trace::Sure(None), Trace::Sure(Some(true)), Trace::Sure(Some(false)), Trace::Blurred]
+            .map(Refusal::Doubtful);
         let refusals = refusals.into_iter().chain(doubts);
         all.extend(refusals.map(|why| Message::Refuse { epoch: 1, id, round: 2, why }));
         let found = states.clone().map(|state| Message::Found { operation: Operation(u128::MAX / 3), state });

@@ -32,7 +32,9 @@ pub(crate) use memo::{Asks, Memo};
 pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching, Landed};
-pub(crate) use touch::{Claimed, Target, Touched, Unfound, made};
+#[cfg(test)]
+use touch::Target;
+pub(crate) use touch::{Claimed, Touched, Unfound, made};
 use turns::Turns;
 
 use crate::accord::Leases;

@@ -26,8 +26,10 @@ pub(crate) struct Touched {
     loose: bool,
     /// Whether its user was refused to look them up: if it succeeds all the same, something has changed that is not marked.
     unsure: bool,
-    /// Whether that was known from the cache: true while no lease is lost.
+    /// Whether it was known from the cache where a name leads: true while no lease is lost.
     assumed: bool,
+    /// Whether its first name leads somewhere, if that is known.
+    led: Option<bool>,
     /// The part of the export whose marks these are.
     area: usize,
     /// What it may carry from one part to another.
@@ -69,7 +71,9 @@ pub(crate) struct Unfound {
     pub(crate) dir: Box<[u8]>,
     pub(crate) name: Box<[u8]>,
     /// What happens to what it leads to.
-    pub(crate) target: Target,
+    pub(super) target: Target,
+    /// Whether it is the first name of its call.
+    first: bool,
 }
 
 /// Whether a mutation may leave.
@@ -85,12 +89,16 @@ impl Cached {
     pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
         let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
-        for (what, target) in names.into_iter().flatten() {
+        for (number, (what, target)) in names.into_iter().flatten().enumerate() {
             let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
                 self.wait(now, since, call);
                 return Claimed::Busy;
             };
+            if number == 0 {
+                touched.led = found.leads();
+                touched.assumed |= touched.led.is_some();
+            }
             match (target, found) {
                 (Target::None, _) => {}
                 (_, Found::Absent) => touched.assumed = true,
@@ -100,7 +108,7 @@ impl Cached {
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
                     let (dir, name) = (what.dir.bytes().into(), what.name.into());
-                    unfound.push(Unfound { dir, name, target });
+                    unfound.push(Unfound { dir, name, target, first: number == 0 });
                 }
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
@@ -117,8 +125,11 @@ impl Cached {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&self, now: Time, object: Key, target: Target, touched: &mut Touched) {
-        self.touch_target(now, object, target, touched);
+    pub(crate) fn found(&self, now: Time, object: Key, unfound: &Unfound, touched: &mut Touched) {
+        if unfound.first {
+            touched.led = Some(true);
+        }
+        self.touch_target(now, object, unfound.target, touched);
     }
 
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
@@ -260,6 +271,11 @@ impl Touched {
         self.assumed
     }
 
+    /// Whether its first name leads somewhere.
+    pub(crate) const fn led(&self) -> Option<bool> {
+        self.led
+    }
+
     /// Nobody knows where a name of its leads: its user may not look it up.
     pub(crate) const fn unsure(&mut self) {
         self.unsure = true;
@@ -280,9 +296,19 @@ enum Found {
     Unknown,
 }
 
+impl Found {
+    const fn leads(&self) -> Option<bool> {
+        match self {
+            Self::Object(_) => Some(true),
+            Self::Absent => Some(false),
+            Self::Unknown => None,
+        }
+    }
+}
+
 /// What happens to what a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(super) enum Target {
     /// Nothing.
     None,
     /// It is removed or replaced, or stays as it is.

@@ -35,7 +35,7 @@ impl Plan {
         self.mix = Mix { read_name: 12, read_object: 12, make: 1, remove: 1, rename: 1, ..READS };
         (self.names, self.objects, self.clients) = (4, 6, 12);
         self.suspicion = lease.scale(0.1);
-        self.set_hold(lease * 2);
+        self.set_hold(lease.scale(0.3));
         (self.heavy, self.patience) = (20.0, lease * 4);
         for lease in [2, 5] {
             let (at, node) = (self.at(lease, 10 * rng.below(50) as u64), rng.below(self.terms.size));

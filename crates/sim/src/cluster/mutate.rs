@@ -93,7 +93,7 @@ impl World {
         server: u16,
     ) -> Intent<Key> {
         let server = (self.plan.stale > Span::ZERO).then_some(server);
-        Intent { operation, keys: keys.into(), names: names.into(), server, rank: 0 }
+        Intent { operation, keys: keys.into(), names: names.into(), server, led: None, rank: 0 }
     }
 
     /// Marks what changes in the own cache and announces it.
@@ -229,7 +229,7 @@ impl World {
                     self.answer(client, operation);
                 }
             }
-            Refusal::Doubtful(Trace::Sure) => self.look(node, operation),
+            Refusal::Doubtful(Trace::Sure(_)) => self.look(node, operation),
             Refusal::Doubtful(Trace::Blurred) => {
                 self.end_job(node, operation, &Outcome::NeverLeft);
                 self.nodes[node].desk.jobs.remove(&operation);

@@ -159,6 +159,7 @@ impl<K: Copy + Ord> Book<K> {
         if let Some(operation) = intent.operation {
             self.operations.entry(operation).or_default().push(id);
         }
+        self.tell_led(id, intent.led);
         let mut sight = Sight::Blurred;
         if state == State::Pending {
             self.pending += 1;
@@ -191,7 +192,8 @@ impl<K: Copy + Ord> Book<K> {
             State::Pending => Some(Refusal::UnderWay),
             State::Ended(answer) | State::Copied(answer) => Some(Refusal::Executed(answer.clone())),
             State::Unknown => {
-                let trace = if record.trace.is_some() { Trace::Sure } else { Trace::Blurred };
+                let led = record.intent.led.map(|(_, led)| led);
+                let trace = if record.trace.is_some() { Trace::Sure(led) } else { Trace::Blurred };
                 rules.has(Rule::Doubt).then_some(Refusal::Doubtful(trace))
             }
         });
@@ -232,7 +234,8 @@ impl<K: Copy + Ord> Book<K> {
     /// since before the other was let through, and until then at most.
     fn tainted(&self, id: AttemptId, names: &[K], at_most: Time) -> Option<Time> {
         let lost = |name: &K, other: &Record<K>| {
-            let clashes = other.state == State::Pending && other.intent.names.contains(name);
+            let clashes =
+                other.state == State::Pending && other.intent.names.contains(name) && self.rules.has(Rule::Name);
             other.deadline.or_else(|| clashes.then_some(at_most))
         };
         let of = |name: &K| self.on(*name, Some(id)).filter_map(|(_, other)| lost(name, other)).max();
@@ -292,7 +295,7 @@ impl<K: Copy + Ord> Member<K> {
             (Refusal::Busy, _) => {
                 self.make_way(now, &intent.names);
             }
-            (Refusal::Doubtful(Trace::Sure), Some(operation)) => self.book.extend(now + self.terms.lease, operation),
+            (Refusal::Doubtful(Trace::Sure(_)), Some(operation)) => self.book.extend(now + self.terms.lease, operation),
             _ => {}
         }
         Some(why)
@@ -336,6 +339,7 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         let over = state != State::Pending;
+        self.book.tell_led(id, intent.led);
         // In doubt, and somebody has changed the same.
         let blurred = state == State::Unknown && intent.keys.is_empty();
         if matches!(state, State::Pending | State::Unknown) && !intent.names.is_empty() && self.view.is_some() {
@@ -412,7 +416,8 @@ impl<K: Copy + Ord> Member<K> {
             self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
         }
         let until = taint.max(copies).filter(|until| now < *until);
-        let trace = doubt.then(|| now + self.terms.lease);
+        // Its client may have to wait for its own proxy to come back.
+        let trace = doubt.then(|| now + self.terms.longer(self.terms.lease + self.terms.hold));
         self.book.close(now, id, state, (until, trace));
         match until {
             Some(until) => {

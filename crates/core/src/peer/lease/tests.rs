@@ -32,7 +32,14 @@ fn view(epoch: u64, members: &[u8]) -> View {
 }
 
 fn intent(operation: u128, keys: &[u64], names: &[u64]) -> Intent<u64> {
-    Intent { operation: Some(Operation(operation)), keys: keys.into(), names: names.into(), server: None, rank: 0 }
+    Intent {
+        operation: Some(Operation(operation)),
+        keys: keys.into(),
+        names: names.into(),
+        server: None,
+        led: None,
+        rank: 0,
+    }
 }
 
 impl Net {
@@ -200,7 +207,7 @@ fn what_a_lost_members_call_was_to_change_waits_until_it_is_known_whether_it_did
     let found = [State::Ended(Some(Box::new(*b"gone"))), State::Cancelled];
     for state in found {
         let mut net = with_an_orphan();
-        let doubtful = Err(Refusal::Doubtful(Trace::Sure));
+        let doubtful = Err(Refusal::Doubtful(Trace::Sure(None)));
         assert_eq!(net.announce(16_300, 1, intent(1, &[7, 8], &[7])), doubtful);
         assert_eq!(net.announce(16_300, 0, intent(2, &[7, 9], &[7])), Err(Refusal::Busy), "it is looked at");
         assert!(net.members[1].found_out(at(16_400), Operation(1), &state));
@@ -214,16 +221,18 @@ fn what_a_lost_members_call_was_to_change_waits_until_it_is_known_whether_it_did
 }
 
 #[test]
-fn what_nobody_asks_for_is_free_after_a_term_and_then_shows_nothing_any_more() {
+fn what_nobody_asks_for_is_free_after_a_while_and_then_shows_nothing_any_more() {
     let mut net = with_an_orphan();
-    net.ticks(16_300..=18_300);
-    let next = net.announce(18_300, 0, intent(2, &[7, 9], &[7])).unwrap();
+    net.ticks(16_300..=29_000);
+    assert_eq!(net.announce(29_000, 0, intent(2, &[7, 9], &[7])), Err(Refusal::Busy));
+    net.ticks(29_000..=29_500);
+    let next = net.announce(29_500, 0, intent(2, &[7, 9], &[7])).unwrap();
     assert!(net.permitted(next));
-    net.members[0].ended(at(18_301), next, Outcome::Replied(None));
-    net.settle(at(18_301));
+    net.members[0].ended(at(29_501), next, Outcome::Replied(None));
+    net.settle(at(29_501));
     for member in 0..2 {
-        assert_eq!(net.announce(18_302, member, intent(1, &[7, 8], &[7])), Err(Refusal::Doubtful(Trace::Blurred)));
-        assert!(!net.members[member].found_out(at(18_303), Operation(1), &State::Cancelled));
+        assert_eq!(net.announce(29_502, member, intent(1, &[7, 8], &[7])), Err(Refusal::Doubtful(Trace::Blurred)));
+        assert!(!net.members[member].found_out(at(29_503), Operation(1), &State::Cancelled));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whether a call ran whose proxy died: what it was to change shows that, as long as nobody else changes the same.
 //!
-//! A lost member's call that must run once keeps others from its names until it cannot run any more, and for a term after that, so that a
-//! client who sends it again has it found out what became of it. What may change the same all the same (a lost call, a copy that may still run,
-//! whoever came after that term) blurs the trace: then nobody can know.
+//! A lost member's call that must run once keeps others from its names until it cannot run any more, and for as long again, so that a client
+//! who sends it again has it found out what became of it. What may change the same all the same (a lost call, a copy that may still run, whoever
+//! comes after that time) blurs the trace: then nobody can know.
 
 use super::attempt::{AttemptId, Operation, State, Told};
 use super::book::{Book, Record, Sight};
@@ -46,6 +46,16 @@ impl<K: Copy + Ord> Book<K> {
         let keys = record.intent.keys.clone();
         record.tidy_up();
         self.leave(id, &keys);
+    }
+
+    /// Where the first name of an operation led is known of all attempts of this owner.
+    pub(super) fn tell_led(&mut self, id: AttemptId, led: Option<(Operation, bool)>) {
+        let Some((operation, _)) = led else { return };
+        for other in self.operations.get(&operation).into_iter().flatten().filter(|other| other.owner == id.owner) {
+            if let Some(record) = self.records.get_mut(other) {
+                record.intent.led = record.intent.led.or(led);
+            }
+        }
     }
 
     /// Its names show whether it ran, until then at least.
