@@ -116,8 +116,8 @@ fn under_faults(servers: &[Endpoint]) -> (Done, Report) {
     let mut members = daemons(servers);
     let config = Coherence::new(members.targets(), scratch.path().join("calls"));
     let (calls, duration) = soak().map_or((u64::MAX, SHORT), |calls| (calls, Duration::MAX));
-    // Whoever is stopped or cut off answers late; what a member that dies left open is, in a soak, sent again, there or through another one
-    // (ARCHITECTURE.md, 'Where we are', says what that still finds).
+    // Whoever is stopped or cut off answers late; what a member that dies left open is, in a soak, sent again, there or through another one: it
+    // may be executed twice still, where somebody else changes the same meanwhile (ARCHITECTURE.md, 'Where we are').
     let again = soak().is_some();
     let config = Coherence { calls, duration, changes: 0.1, clients: CLIENTS, timeout: PATIENCE, keep: true, ..config };
     let config = Coherence { again, ..config };

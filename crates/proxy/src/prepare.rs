@@ -2,16 +2,16 @@
 //! that other proxies must be told of.
 
 use crate::accord::{self, Accord, Place};
+use crate::cached::Unfound;
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
-use crate::log;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
-use midas_core::peer::lease::{AttemptId, Operation, Refusal, Trace};
+use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ impl Loop {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         let known = found.is_some();
         if let (Some(found), Some(Claim::Changes(changes))) = (found, &mut call.claim) {
-            for (unfound, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
+            for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 match object {
-                    Leads::To(object) => changes.found(now, &self.shared, object, unfound),
+                    Leads::To(object) => changes.found(now, &self.shared, object, *moves),
                     Leads::Nowhere => {}
                     Leads::Refused => changes.unsure(),
                 }
@@ -99,7 +99,7 @@ impl Loop {
                 accord.again((self.number, Place::Clearing(number)), lapsed);
                 None
             }
-            Clearance::Tell(keys, names, led) => {
+            Clearance::Tell(keys, names) => {
                 let holdable = call.errand.forward.procedure.idempotent() && names.is_empty() && !keys.is_empty();
                 if let Some((id, until)) = holdable.then(|| accord.under_hold(&keys)).flatten() {
                     changes.told(id);
@@ -107,12 +107,9 @@ impl Loop {
                     return Some(call);
                 }
                 let first = changes.attempts().next().is_none();
-                let operation = self.operation(&call);
-                let (led, operation) = (operation.zip(led), operation.filter(|_| first));
-                let refused = call.refused;
+                let operation = first.then(|| self.operation(&call)).flatten();
                 let number = self.clearing.insert((now, call));
-                let announced =
-                    accord.announce((self.number, Place::Clearing(number)), operation, (keys, names), (led, refused));
+                let announced = accord.announce((self.number, Place::Clearing(number)), operation, keys, names);
                 match (announced, self.clearing.get_mut(number)) {
                     (Ok(id), Some((_, call))) => {
                         if let Some(Claim::Changes(changes)) = &mut call.claim {
@@ -190,7 +187,7 @@ impl Loop {
         call.unfound.clear();
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {
-                (call.refused_at, call.refused) = (Some(now), call.refused + 1);
+                call.refused_at = Some(now);
                 self.held.push_back(call);
             }
             Refusal::Executed(Some(results)) => {
@@ -202,20 +199,7 @@ impl Loop {
                 self.relay().results(call.errand.waits(), &results);
                 self.flush_touched();
             }
-            Refusal::Executed(None) | Refusal::Doubtful(_) => {
-                let Forward { procedure, xid, .. } = call.errand.forward;
-                log::debug(
-                    "a call of unknown end",
-                    &[
-                        ("procedure", &format_args!("{procedure:?}")),
-                        ("xid", &xid),
-                        ("known", &format_args!("{why:?}")),
-                    ],
-                );
-                call.doubt = match why {
-                    Refusal::Doubtful(Trace::Sure(led)) => self.operation(&call).map(|operation| (operation, led)),
-                    _ => None,
-                };
+            Refusal::Executed(None) | Refusal::Doubtful => {
                 let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
                 match home {
                     Some(server) => {

@@ -15,13 +15,12 @@ use crate::pool::Pool;
 use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
-use crate::verify::{Before, Doubt, Verdict};
+use crate::verify::{Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
@@ -44,11 +43,7 @@ pub(crate) struct Held {
     pub(crate) asked_at: Option<Time>,
     /// When another proxy last refused it.
     pub(crate) refused_at: Option<Time>,
-    /// And how often.
-    pub(crate) refused: u32,
-    /// What it is, if a server is asked whether it was executed and nobody else changes the same meanwhile; and whether its first name led somewhere.
-    pub(crate) doubt: Option<(Operation, Option<bool>)>,
-    /// Whether it is taken for not executed, though others may have changed the same.
+    /// Whether it was found out that it was not executed.
     pub(crate) verified: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
@@ -95,8 +90,6 @@ pub(crate) fn begin(
         unfound,
         asked_at: None,
         refused_at: None,
-        refused: 0,
-        doubt: None,
         verified: false,
         impatient: false,
         peer,
@@ -385,8 +378,7 @@ impl Loop {
         };
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
         let (record, age) = (call.record.clone(), duration(now.since(since)));
-        let before = call.doubt.map_or(Before::Unknown, |(_, led)| Before::Known(led));
-        let doubt = Doubt { realm, witness, procedure, record, age, before };
+        let doubt = Doubt { realm, witness, procedure, record, age };
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
         if self.desk.give(job).is_err() {
@@ -407,7 +399,7 @@ impl Loop {
             let (realm, procedure) = (flight.realm, flight.waits.procedure);
             let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
             let about = About::Waiting { link: index, xid };
-            let doubt = Doubt { realm, witness, procedure, record, age, before: Before::Unknown };
+            let doubt = Doubt { realm, witness, procedure, record, age };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
             if !flight.asked {
                 link.doubts.push(xid);
@@ -442,7 +434,6 @@ impl Loop {
         match verdict {
             Verdict::Answer(results) => {
                 self.resolved(&mut call);
-                self.found_out(&mut call, Some(&results));
                 self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
                 self.tally().here(call.errand.forward.procedure, status(&results));
                 let asked = call.errand.forward.asked(&call.record);
@@ -451,18 +442,12 @@ impl Loop {
             }
             Verdict::Send => {
                 self.resolved(&mut call);
-                call.verified = !self.found_out(&mut call, None);
+                call.verified = true;
                 self.held.push_back(call);
                 self.send_held(now);
             }
             Verdict::Unknown => self.held.push_back(call),
         }
-    }
-
-    /// The other proxies are told what was found out. Whether it can be known.
-    fn found_out(&self, call: &mut Held, results: Option<&[u8]>) -> bool {
-        let found = call.doubt.take().zip(self.shared.accord());
-        found.is_some_and(|((operation, _), accord)| accord.found_out(operation, results))
     }
 
     /// Others need not wait any longer.
@@ -494,8 +479,6 @@ impl Loop {
             unfound: Vec::new(),
             asked_at: None,
             refused_at: None,
-            refused: 0,
-            doubt: None,
             verified: false,
             impatient: false,
             peer: None,

@@ -24,16 +24,6 @@ pub(crate) struct Doubt {
     pub(crate) record: Vec<u8>,
     /// How long ago it was first sent.
     pub(crate) age: Duration,
-    pub(crate) before: Before,
-}
-
-/// What is known of the time before the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// Nothing, and others may have changed the same since.
-    Unknown,
-    /// Nobody else has changed the same since. Whether its first name led somewhere: a call that takes a name away has told so before it left.
-    Known(Option<bool>),
 }
 
 /// What is to be done with it.
@@ -60,7 +50,7 @@ fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
     };
     let arguments = Call::decode(doubt.procedure, call.args).ok()?;
     let nfs = Client::connect(pool.server(doubt.witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
-    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid, before: doubt.before };
+    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid };
     match witness.look(&arguments) {
         Ok(verdict) => Some(verdict),
         // Where nothing can be found nothing can be done: the call gets its own error there.
@@ -74,7 +64,6 @@ struct Witness {
     nfs: Client,
     age: Duration,
     uid: u32,
-    before: Before,
 }
 
 /// An object that a name leads to.
@@ -114,11 +103,10 @@ impl Witness {
                 };
                 self.made(Procedure::Mknod, place, ftype, wanted, |made| Reply::Mknod(made))
             }
-            Call::Remove { object } => self.gone(object, Procedure::Remove, &Reply::Remove(Ok(NOTHING))),
-            Call::Rmdir { object } => self.gone(object, Procedure::Rmdir, &Reply::Rmdir(Ok(NOTHING))),
+            Call::Remove { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Remove(Ok(NOTHING))))),
+            Call::Rmdir { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Rmdir(Ok(NOTHING))))),
             Call::Rename { from, to } => match (self.find(from)?, self.find(to)?) {
                 (Some(_), _) => Ok(Verdict::Send),
-                (None, Some(_)) if self.was_gone() => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
                 (None, Some(_)) => Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING })))),
                 (None, None) => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
             },
@@ -158,11 +146,7 @@ impl Witness {
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
             None => Verdict::Send,
-            Some(made) if self.before == Before::Known(Some(false)) => answer(&reply(Ok(made.created()))),
-            Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
-            Some(made) if self.is(&made, ftype, wanted) && self.is_ours(&made) && Self::is_new(&made, wanted) => {
-                answer(&reply(Ok(made.created())))
-            }
+            Some(made) if self.is(&made, ftype, wanted) && self.is_ours(&made) => answer(&reply(Ok(made.created()))),
             Some(_) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
         })
     }
@@ -170,12 +154,6 @@ impl Witness {
     /// Whether the caller owns it and it was made since the call was first sent.
     fn is_ours(&self, made: &Object) -> bool {
         made.attributes.as_ref().is_some_and(|of| of.uid == self.uid && self.recent(of.ctime))
-    }
-
-    /// Whether a file has nothing in it that the call did not ask for.
-    fn is_new(made: &Object, wanted: &Sattr3) -> bool {
-        let file = made.attributes.as_ref().filter(|of| of.ftype == Ftype3::Reg);
-        file.is_none_or(|of| of.size == wanted.size.unwrap_or_default() && of.nlink == 1)
     }
 
     /// Whether this was since the call was first sent. Clocks differ: by more than the slack, it is taken for something else.
@@ -204,26 +182,14 @@ impl Witness {
             && time(wanted.mtime, of.mtime)
     }
 
-    /// A call that takes a name away: if that is gone, the call was executed, or it was gone before.
-    fn gone(&mut self, name: &DirOp<'_>, procedure: Procedure, done: &Reply<'_>) -> Result<Verdict, ClientError> {
-        Ok(match self.find(name)? {
-            Some(_) => Verdict::Send,
-            None if self.was_gone() => answer(&Reply::failed(procedure, Nfsstat3::NOENT)),
-            None => answer(done),
-        })
-    }
-
-    /// Whether the first name of a call that takes it away led nowhere before.
-    fn was_gone(&self) -> bool {
-        matches!(self.before, Before::Known(None | Some(false)))
+    /// None if the name is gone, so that the call was executed.
+    fn gone(&mut self, name: &DirOp<'_>) -> Result<Option<Verdict>, ClientError> {
+        Ok(self.find(name)?.map(|_| Verdict::Send))
     }
 
     fn link(&mut self, file: FileHandle<'_>, link: &DirOp<'_>) -> Result<Verdict, ClientError> {
         let Some(found) = self.find(link)? else { return Ok(Verdict::Send) };
         let of = self.attributes(file)?;
-        if self.before == Before::Known(Some(true)) {
-            return Ok(answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)));
-        }
         let same = found.handle == file.bytes()
             || matches!((&of, &found.attributes), (Some(one), Some(other)) if one.fileid == other.fileid);
         Ok(match same {

@@ -153,8 +153,7 @@ mod tests {
         let id = AttemptId { owner: Life { member: MemberId(1), incarnation: 7 }, sequence };
         let key = Label { export: 3, place: Key(4), key: Key(sequence) };
         let operation = Some(Operation(u128::from(sequence)));
-        let intent =
-            Intent { operation, keys: Box::new([key]), names: Box::new([key]), server: None, led: None, rank: 0 };
+        let intent = Intent { operation, keys: Box::new([key]), names: Box::new([key]), server: None };
         Told { id, intent, state: State::Pending }
     }
 

@@ -204,10 +204,10 @@ impl Accord {
             for message in wire::messages(frame) {
                 match message {
                     Ok(message) => {
-                        match &message {
-                            Message::Over { id, state } if id.owner == from => inner.closes(*id, state),
-                            Message::Found { operation, state } => inner.settles(*operation, state),
-                            _ => {}
+                        if let Message::Over { id, state } = &message
+                            && id.owner == from
+                        {
+                            inner.closes(*id, state);
                         }
                         inner.member.hear(now, from, message);
                     }
@@ -321,15 +321,15 @@ impl Accord {
         })
     }
 
-    /// A mutation wants to leave that was refused so often; its loop is told when it may, or that it must not.
+    /// A mutation wants to leave; its loop is told when it may, or that it must not.
     pub(crate) fn announce(
         &self,
         (event_loop, place): (usize, Place),
         operation: Option<Operation>,
-        (keys, names): (Vec<Label>, Vec<Label>),
-        (led, rank): (Option<(Operation, bool)>, u32),
+        keys: Vec<Label>,
+        names: Vec<Label>,
     ) -> Result<AttemptId, Refusal> {
-        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None, led, rank };
+        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None };
         self.step(|now, inner| {
             inner.counts.announced += 1;
             let kept = operation.is_some().then(|| intent.clone());
@@ -379,22 +379,6 @@ impl Accord {
             inner.rest(now, holds::QUIET);
         });
         taint
-    }
-
-    /// Somebody looked whether an operation in doubt was executed: these are its results; none if it was not. False if that can no longer be
-    /// known, because somebody else has changed the same meanwhile.
-    pub(crate) fn found_out(&self, operation: Operation, results: Option<&[u8]>) -> bool {
-        let state = match results {
-            Some(results) => State::Ended(Some(results).filter(|results| results.len() <= ANSWER_MOST).map(Into::into)),
-            None => State::Cancelled,
-        };
-        self.step(|now, inner| {
-            let known = inner.member.found_out(now, operation, &state);
-            if known {
-                inner.settles(operation, &state);
-            }
-            known
-        })
     }
 
     /// What others may keep of these objects is not true.
@@ -508,11 +492,6 @@ impl Accord {
                 }
                 Effect::Permit(id, until) if inner.holds.permitted(id, until) => {}
                 Effect::Refused(id, _) if inner.holds.refused(id) => inner.counts.refused += 1,
-                Effect::Recall(id) => {
-                    inner.holds.refused(id);
-                    // What follows from that is carried out with the rest.
-                    inner.rest(now, holds::QUIET);
-                }
                 Effect::Permit(id, until) => {
                     let Some(Waiting { event_loop, place, since }) = inner.waiting.remove(&id) else { continue };
                     let waited = now.since(since);
@@ -544,13 +523,6 @@ impl Inner {
         }
     }
 
-    /// It was found out how an operation ended.
-    fn settles(&mut self, operation: Operation, state: &State) {
-        for id in self.member.attempts_of(operation).to_vec() {
-            self.closes(id, state);
-        }
-    }
-
     /// One's own ended. What is lost may still run.
     fn ends(&mut self, id: AttemptId, outcome: &Outcome) {
         match outcome {
@@ -574,7 +546,7 @@ impl Inner {
 
     /// Holds these keys, if nobody minds.
     fn hold(&mut self, now: Time, keys: &[Label]) {
-        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None, led: None, rank: 0 };
+        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None };
         if let Ok(id) = self.member.announce(now, intent, Purpose::Hold) {
             self.holds.begin(now, keys, id);
         }

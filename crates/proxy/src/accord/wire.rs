@@ -3,9 +3,7 @@
 
 use super::Label;
 use midas_core::key::Key;
-use midas_core::peer::lease::{
-    AttemptId, Intent, Life, MemberId, Memory, Message, Operation, Refusal, State, Told, Trace,
-};
+use midas_core::peer::lease::{AttemptId, Intent, Life, MemberId, Memory, Message, Operation, Refusal, State, Told};
 use midas_core::time::Time;
 use midas_nfs::xdr::{Malformed, Reader, put};
 
@@ -64,11 +62,6 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
         Message::Lost { id } => {
             head(out, Tag::Lost, 0);
             put_id(out, *id);
-        }
-        Message::Found { operation, state } => {
-            head(out, Tag::Found, 0);
-            put_operation(out, operation);
-            put_state(out, state);
         }
         Message::Drop { keys } => {
             head(out, Tag::Drop, 0);
@@ -130,11 +123,10 @@ enum Tag {
     Drop = 8,
     Tell = 9,
     Lost = 12,
-    Found = 13,
 }
 
 impl Tag {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 10] = [
         Self::Ask,
         Self::Grant,
         Self::Release,
@@ -145,7 +137,6 @@ impl Tag {
         Self::Drop,
         Self::Tell,
         Self::Lost,
-        Self::Found,
     ];
 }
 
@@ -179,7 +170,6 @@ fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> 
         Tag::Refuse => Message::Refuse { epoch, id: id(reader)?, round: reader.u32()?, why: refusal(reader)? },
         Tag::Over => Message::Over { id: id(reader)?, state: state(reader)? },
         Tag::Lost => Message::Lost { id: id(reader)? },
-        Tag::Found => Message::Found { operation: operation(reader)?, state: state(reader)? },
         Tag::Drop => Message::Drop { keys: many(reader, LABELS_MOST, label)?.into() },
     }))
 }
@@ -217,37 +207,27 @@ fn told(reader: &mut Reader<'_>) -> Result<Told<Label>, Malformed> {
     Ok(Told { id: id(reader)?, intent: intent(reader)?, state: state(reader)? })
 }
 
-fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
-    put::u64(out, (operation.0 >> 64) as u64);
-    put::u64(out, operation.0 as u64);
-}
-
-fn operation(reader: &mut Reader<'_>) -> Result<Operation, Malformed> {
-    let (high, low) = (reader.u64()?, reader.u64()?);
-    Ok(Operation(u128::from(high) << 64 | u128::from(low)))
-}
-
 fn put_intent(out: &mut Vec<u8>, intent: &Intent<Label>) {
-    put::option(out, intent.operation.as_ref(), put_operation);
+    put::option(out, intent.operation.as_ref(), |out, operation| {
+        put::u64(out, (operation.0 >> 64) as u64);
+        put::u64(out, operation.0 as u64);
+    });
     put_labels(out, &intent.keys);
     put_labels(out, &intent.names);
     put::option(out, intent.server.as_ref(), |out, server| put::u32(out, (*server).into()));
-    put::option(out, intent.led.as_ref(), |out, (operation, led)| {
-        put_operation(out, operation);
-        put::bool(out, *led);
-    });
-    put::u32(out, intent.rank);
 }
 
 fn intent(reader: &mut Reader<'_>) -> Result<Intent<Label>, Malformed> {
+    let operation = |reader: &mut Reader<'_>| {
+        let (high, low) = (reader.u64()?, reader.u64()?);
+        Ok(Operation(u128::from(high) << 64 | u128::from(low)))
+    };
     let server = |reader: &mut Reader<'_>| u16::try_from(reader.u32()?).map_err(|_| Malformed::Value);
     Ok(Intent {
         operation: reader.option(operation)?,
         keys: many(reader, LABELS_MOST, label)?.into(),
         names: many(reader, LABELS_MOST, label)?.into(),
         server: reader.option(server)?,
-        led: reader.option(|reader| Ok((operation(reader)?, reader.bool()?)))?,
-        rank: reader.u32()?,
     })
 }
 
@@ -292,10 +272,7 @@ fn put_refusal(out: &mut Vec<u8>, why: &Refusal) {
     let (number, answer) = match why {
         Refusal::UnderWay => (0, None),
         Refusal::Executed(answer) => (1, answer.as_deref()),
-        Refusal::Doubtful(Trace::Blurred) => (2, None),
-        Refusal::Doubtful(Trace::Sure(None)) => (5, None),
-        Refusal::Doubtful(Trace::Sure(Some(false))) => (6, None),
-        Refusal::Doubtful(Trace::Sure(Some(true))) => (7, None),
+        Refusal::Doubtful => (2, None),
         Refusal::Busy => (3, None),
         Refusal::Over => (4, None),
     };
@@ -308,10 +285,7 @@ fn refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
     match number {
         0 => Ok(Refusal::UnderWay),
         1 => Ok(Refusal::Executed(answer)),
-        2 => Ok(Refusal::Doubtful(Trace::Blurred)),
-        5 => Ok(Refusal::Doubtful(Trace::Sure(None))),
-        6 => Ok(Refusal::Doubtful(Trace::Sure(Some(false)))),
-        7 => Ok(Refusal::Doubtful(Trace::Sure(Some(true)))),
+        2 => Ok(Refusal::Doubtful),
         3 => Ok(Refusal::Busy),
         4 => Ok(Refusal::Over),
         _ => Err(Malformed::Value),
@@ -369,11 +343,9 @@ mod tests {
             operation: Some(Operation(u128::MAX - 5)),
             keys: [label(1), label(2)].into(),
             names: [label(2)].into(),
-            led: Some((Operation(9), true)),
-            rank: 7,
             server: Some(3),
         };
-        let bare = Intent { operation: None, keys: [].into(), names: [].into(), server: None, led: None, rank: 3 };
+        let bare = Intent { operation: None, keys: [].into(), names: [].into(), server: None };
         let states = [
             State::Pending,
             State::Ended(Some([1, 2, 3].into())),
@@ -404,13 +376,9 @@ mod tests {
             Message::Lost { id },
             Message::Drop { keys: [label(7)].into() },
         ];
-        let refusals = [Refusal::UnderWay, Refusal::Executed(Some([7].into())), Refusal::Busy, Refusal::Over];
-        let doubts = [Trace::Sure(None), Trace::Sure(Some(true)), Trace::Sure(Some(false)), Trace::Blurred]
-            .map(Refusal::Doubtful);
-        let refusals = refusals.into_iter().chain(doubts);
+        let refusals =
+            [Refusal::UnderWay, Refusal::Executed(Some([7].into())), Refusal::Doubtful, Refusal::Busy, Refusal::Over];
         all.extend(refusals.map(|why| Message::Refuse { epoch: 1, id, round: 2, why }));
-        let found = states.clone().map(|state| Message::Found { operation: Operation(u128::MAX / 3), state });
-        all.extend(found);
         all.extend(states.map(|state| Message::Over { id, state }));
         all
     }

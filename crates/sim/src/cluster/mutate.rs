@@ -6,9 +6,7 @@ use super::node::{Job, Node, Purpose, Stage, Targets, Whose, longer};
 use super::servers::Wants;
 use super::truth::{Key, Seen};
 use midas_core::cache::Ended;
-use midas_core::peer::lease::{
-    AttemptId, Intent, Life, Operation, Outcome, Purpose as Announced, Refusal, State, Trace,
-};
+use midas_core::peer::lease::{AttemptId, Intent, Life, Operation, Outcome, Purpose as Announced, Refusal};
 use midas_core::time::{Span, Time};
 
 impl World {
@@ -93,17 +91,16 @@ impl World {
         server: u16,
     ) -> Intent<Key> {
         let server = (self.plan.stale > Span::ZERO).then_some(server);
-        Intent { operation, keys: keys.into(), names: names.into(), server, led: None, rank: 0 }
+        Intent { operation, keys: keys.into(), names: names.into(), server }
     }
 
     /// Marks what changes in the own cache and announces it.
-    fn announce(&mut self, node: usize, local: Time, operation: u64, mut intent: Intent<Key>) {
+    fn announce(&mut self, node: usize, local: Time, operation: u64, intent: Intent<Key>) {
         let (keys, server) = (intent.keys.clone(), intent.server);
         let Node { cache, desk, member, .. } = &mut self.nodes[node];
         let Some(job) = desk.jobs.get_mut(&operation) else { return };
         job.marks.extend(keys.iter().map(|key| cache.mark(local, *key)));
         job.keys.extend(&keys);
-        intent.rank = job.tries;
         match member.announce(local, intent, Announced::Call) {
             Ok(id) => {
                 job.permits.push((id, Time::ZERO));
@@ -229,38 +226,9 @@ impl World {
                     self.answer(client, operation);
                 }
             }
-            Refusal::Doubtful(Trace::Sure(_)) => self.look(node, operation),
-            Refusal::Doubtful(Trace::Blurred) => {
+            Refusal::Doubtful => {
                 self.end_job(node, operation, &Outcome::NeverLeft);
                 self.nodes[node].desk.jobs.remove(&operation);
-            }
-        }
-    }
-
-    /// A server is asked whether it was executed.
-    fn look(&mut self, node: usize, operation: u64) {
-        self.end_job(node, operation, &Outcome::NeverLeft);
-        let Some(job) = self.nodes[node].desk.jobs.get_mut(&operation) else { return };
-        job.stage = Stage::Looking;
-        let (server, action) = (job.server, job.action);
-        let call = self.call(node, server, Wants::Look(operation, action));
-        self.nodes[node].desk.calls.insert(call, Purpose::Look(operation));
-    }
-
-    /// What it left behind shows, or not.
-    pub(super) fn found_out(&mut self, node: usize, operation: u64, shown: bool) {
-        let local = self.local(node);
-        let Node { desk, member, .. } = &mut self.nodes[node];
-        let Some(client) = desk.jobs.get(&operation).map(|job| job.client) else { return };
-        let state = if shown { State::Ended(Some(Box::from([1]))) } else { State::Cancelled };
-        match (member.found_out(local, Operation(u128::from(operation)), &state), shown) {
-            (true, false) => self.set_aside(node, operation),
-            (sure, _) => {
-                desk.jobs.remove(&operation);
-                if sure {
-                    desk.done.insert(operation);
-                    self.answer(client, operation);
-                }
             }
         }
     }

@@ -23,14 +23,10 @@ pub struct Intent<K> {
     pub operation: Option<Operation>,
     /// What must be dropped from every cache.
     pub keys: Box<[K]>,
-    /// Those of the keys that one mutation at a time may change: names, and what must show later whether this call ran.
+    /// Those of the keys that are names: one mutation of a name at a time.
     pub names: Box<[K]>,
     /// Where it will be executed, if reads of its keys must go there: servers that know of each other's changes late.
     pub server: Option<u16>,
-    /// Whether the first name of an operation leads somewhere: known of this attempt, or of one before it of the same owner.
-    pub led: Option<(Operation, bool)>,
-    /// How often it was refused before: of two that wait for each other, who waits longer comes first.
-    pub rank: u32,
 }
 
 impl<K> Intent<K> {
@@ -73,20 +69,10 @@ pub enum Refusal {
     UnderWay,
     /// The operation was executed: what the server said, if that is still known.
     Executed(Option<Box<[u8]>>),
-    /// Nobody knows whether the operation was executed; whether it shows.
-    Doubtful(Trace),
+    /// Nobody knows whether the operation was executed.
+    Doubtful,
     /// Another mutation of a name of its is under way, or one of the same at another server.
     Busy,
     /// This attempt is over.
     Over,
-}
-
-/// Whether an operation in doubt can be told from what it would have left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trace {
-    /// Nobody else has changed the same since it was announced, nor will before [`super::Member::found_out`], for a term at least. Whether its
-    /// first name led somewhere before, if that is known.
-    Sure(Option<bool>),
-    /// Somebody else may have.
-    Blurred,
 }

@@ -3,8 +3,7 @@
 //! Invariant: an attempt that is over stays over. Who is not over marks its keys, and so does, for a while, who ended on a name that a lost
 //! call may still change. Bounded: unfinished ones by the calls under way in the cluster, finished ones by [`FINISHED_MAX`].
 
-use super::attempt::{AttemptId, Intent, Operation, Refusal, State, Told, Trace};
-use super::turn::Deferred;
+use super::attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
 use super::view::Life;
 use super::{Effect, Member, Rule};
 use crate::time::{Span, Time};
@@ -14,62 +13,36 @@ use alloc::vec::Vec;
 /// Every attempt that matters.
 #[derive(Debug)]
 pub(super) struct Book<K> {
-    pub(super) records: BTreeMap<AttemptId, Record<K>>,
+    records: BTreeMap<AttemptId, Record<K>>,
     /// Attempts of an operation.
-    pub(super) operations: BTreeMap<Operation, Vec<AttemptId>>,
-    /// Attempts that are not over, or in doubt with a trace that is not blurred, by what they change.
-    pub(super) keys: BTreeMap<K, Vec<AttemptId>>,
-    /// What somebody must change alone and could not yet: until then nobody begins to change it beside others.
-    pub(super) wanted: BTreeMap<K, Time>,
-    /// Others' announcements that wait until something is over.
-    pub(super) deferred: BTreeMap<AttemptId, Deferred<K>>,
-    /// Whether something is over since they were looked at.
-    pub(super) freed: bool,
-    /// What a call that was lost or copied may change until then.
-    pub(super) shaken: BTreeMap<K, Time>,
+    operations: BTreeMap<Operation, Vec<AttemptId>>,
+    /// Attempts that are not over, by what they change.
+    keys: BTreeMap<K, Vec<AttemptId>>,
     /// Until when servers other than this one may not know what the key is.
-    pub(super) fences: BTreeMap<(K, u16), Time>,
+    fences: BTreeMap<(K, u16), Time>,
     /// When a record must be looked at.
-    pub(super) due: BTreeSet<(Time, AttemptId)>,
+    due: BTreeSet<(Time, AttemptId)>,
     /// Those that are over, the oldest first.
-    pub(super) finished: VecDeque<(Time, AttemptId)>,
+    finished: VecDeque<(Time, AttemptId)>,
     /// The same of those that may be executed twice: nobody asks for them again.
-    pub(super) passed: VecDeque<(Time, AttemptId)>,
+    passed: VecDeque<(Time, AttemptId)>,
     /// The newest of one's own.
-    pub(super) sequence: u64,
-    pub(super) pending: usize,
-    pub(super) rules: super::Rules,
+    sequence: u64,
+    pending: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Record<K> {
-    pub(super) intent: Intent<K>,
-    pub(super) state: State,
+struct Record<K> {
+    intent: Intent<K>,
+    state: State,
     /// When it was last acknowledged here, or told.
-    pub(super) learned: Time,
+    learned: Time,
     /// When it cannot run any more, though nobody says so.
-    pub(super) deadline: Option<Time>,
-    /// Whether its owner is gone.
-    pub(super) orphan: bool,
-    /// Whether its names will show if it ran.
-    pub(super) sight: Sight,
-    /// In doubt, and its names show whether it ran. Until then nobody else changes them; who does afterwards blurs them.
-    pub(super) trace: Option<Time>,
+    deadline: Option<Time>,
     /// Whether caches are told to keep nothing of it.
-    pub(super) marks: bool,
+    marks: bool,
     /// It ended, but until then a copy of it, or a lost call on a name of its, may change the same.
-    pub(super) until: Option<Time>,
-}
-
-/// Whether the names of an attempt will show if it ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
-    /// They will, as far as is known.
-    Clear,
-    /// It is known from a disk alone: what was changed since nobody knows, unless somebody who was there tells of it.
-    Unconfirmed,
-    /// Something that nobody waits for may have changed the same, or may yet.
-    Blurred,
+    until: Option<Time>,
 }
 
 impl<K> Record<K> {
@@ -77,32 +50,20 @@ impl<K> Record<K> {
     const fn lingers(&self) -> bool {
         self.until.is_some()
     }
-
-    /// Only what it was is remembered, if it is over and nobody needs more.
-    pub(super) fn tidy_up(&mut self) {
-        if self.state != State::Pending && !self.marks && self.until.is_none() && self.trace.is_none() {
-            self.intent.forget_keys();
-        }
-    }
 }
 
-impl<K> Book<K> {
-    pub(super) const fn new(rules: super::Rules) -> Self {
+impl<K> Default for Book<K> {
+    fn default() -> Self {
         Self {
             records: BTreeMap::new(),
             operations: BTreeMap::new(),
             keys: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            deferred: BTreeMap::new(),
-            freed: false,
-            shaken: BTreeMap::new(),
             fences: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
             passed: VecDeque::new(),
             sequence: 0,
             pending: 0,
-            rules,
         }
     }
 }
@@ -159,59 +120,44 @@ impl<K: Copy + Ord> Book<K> {
         if let Some(operation) = intent.operation {
             self.operations.entry(operation).or_default().push(id);
         }
-        self.tell_led(id, intent.led);
-        let mut sight = Sight::Blurred;
         if state == State::Pending {
             self.pending += 1;
-            // Whoever is let through beside a lost call hides what that one did.
-            self.blur(id, &intent.keys, |other| other.trace.is_some() || other.deadline.is_some());
-            for name in &intent.names {
-                self.wanted.remove(name);
-            }
             intent.keys.iter().for_each(|key| self.keys.entry(*key).or_default().push(id));
-            if !intent.names.iter().any(|key| self.shaken.get(key).is_some_and(|until| now < *until)) {
-                sight = Sight::Clear;
-            }
         } else {
             let operation = intent.operation.filter(|_| state != State::Cancelled);
             self.over_since(operation).push_back((now, id));
         }
-        let (deadline, until, trace) = (None, None, None);
-        let (orphan, marks) = (false, false);
-        let record = Record { intent, state, learned: now, deadline, orphan, sight, trace, marks, until };
-        self.records.insert(id, record);
+        self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false, until: None });
     }
 
     /// Why nobody may begin this now.
-    fn refusal(&self, now: Time, (me, id): (Life, Option<AttemptId>), intent: &Intent<K>) -> Option<Refusal> {
-        let rules = self.rules;
+    fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
         let others = intent.operation.and_then(|operation| self.operations.get(&operation));
         let others = others.into_iter().flatten().filter(|other| Some(**other) != id);
         let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
             State::Cancelled => None,
             State::Pending => Some(Refusal::UnderWay),
             State::Ended(answer) | State::Copied(answer) => Some(Refusal::Executed(answer.clone())),
-            State::Unknown => {
-                let led = record.intent.led.map(|(_, led)| led);
-                let trace = if record.trace.is_some() { Trace::Sure(led) } else { Trace::Blurred };
-                rules.has(Rule::Doubt).then_some(Refusal::Doubtful(trace))
-            }
+            State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
         });
         let once = same.filter(|_| rules.has(Rule::Once));
         let fenced = rules.has(Rule::Fence) && self.fenced(now, intent);
-        once.or_else(|| (fenced || self.busy(now, (me, id), intent)).then_some(Refusal::Busy))
+        once.or_else(|| (fenced || self.busy(id, intent, rules)).then_some(Refusal::Busy))
     }
 
-    /// It blocks nothing any more.
-    pub(super) fn leave(&mut self, id: AttemptId, of: &[K]) {
-        for key in of {
-            if let Some(ids) = self.keys.get_mut(key) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    self.keys.remove(key);
-                }
-            }
-        }
+    /// Whether another attempt changes one of its names, or changes the same at another server.
+    fn busy(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> bool {
+        let clashes = |key: &K, other: &Record<K>| {
+            let named = intent.names.contains(key) || other.intent.names.contains(key);
+            let elsewhere = intent.server.zip(other.intent.server).is_some_and(|(ours, theirs)| ours != theirs);
+            // A lost call does not block a name, but where it may run the next one must.
+            named && other.deadline.is_none() && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence)
+        };
+        let others = |key: &K| {
+            let ids = self.keys.get(key).into_iter().flatten().filter(|other| Some(**other) != id);
+            ids.filter_map(|other| self.records.get(other)).any(|other| clashes(key, other))
+        };
+        intent.keys.iter().any(others)
     }
 
     /// Whether one of its keys was changed elsewhere a moment ago.
@@ -230,34 +176,32 @@ impl<K: Copy + Ord> Book<K> {
         self.fences.extend(intent.keys.iter().map(|key| ((*key, server), until)));
     }
 
-    /// Until when a lost call may still change one of these names. Of two that must not run at once one is lost, though nobody said so here:
-    /// since before the other was let through, and until then at most.
-    fn tainted(&self, id: AttemptId, names: &[K], at_most: Time) -> Option<Time> {
-        let lost = |name: &K, other: &Record<K>| {
-            let clashes =
-                other.state == State::Pending && other.intent.names.contains(name) && self.rules.has(Rule::Name);
-            other.deadline.or_else(|| clashes.then_some(at_most))
-        };
-        let of = |name: &K| self.on(*name, Some(id)).filter_map(|(_, other)| lost(name, other)).max();
+    /// Until when a lost call may still change one of these names.
+    fn tainted(&self, id: AttemptId, names: &[K]) -> Option<Time> {
+        let lost = |other: &AttemptId| self.records.get(other).and_then(|record| record.deadline);
+        let of =
+            |name: &K| self.keys.get(name).into_iter().flatten().filter(|other| **other != id).filter_map(lost).max();
         names.iter().filter_map(of).max()
     }
 
-    /// It is over: what it changes is free, though until then nothing of it is to be kept. What is in doubt may show until then whether it ran.
-    fn close(&mut self, now: Time, id: AttemptId, state: State, (until, trace): (Option<Time>, Option<Time>)) {
-        let Some(record) = self.records.get_mut(&id) else { return };
-        let keys = record.intent.keys.clone();
-        (record.state, record.deadline, record.until) = (state, None, until);
-        self.pending -= 1;
-        self.freed = true;
-        self.leave(id, &keys);
-        if let Some(until) = until {
-            self.shake(now, until, id);
+    /// It is over: what it changes is free, though until then nothing of it is to be kept.
+    fn close(&mut self, now: Time, id: AttemptId, state: State, until: Option<Time>) {
+        let Self { records, keys, pending, .. } = self;
+        let Some(record) = records.get_mut(&id) else { return };
+        record.until = until;
+        for key in &record.intent.keys {
+            if let Some(ids) = keys.get_mut(key) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    keys.remove(key);
+                }
+            }
         }
-        if let Some(trace) = trace {
-            self.trace(trace, id);
+        *pending -= 1;
+        (record.state, record.deadline) = (state, None);
+        if !record.marks && until.is_none() {
+            record.intent.forget_keys();
         }
-        let Some(record) = self.records.get_mut(&id) else { return };
-        record.tidy_up();
         // A try that never left is of no use to who asks again.
         let operation = record.intent.operation.filter(|_| record.state != State::Cancelled);
         self.over_since(operation).push_back((now, id));
@@ -274,7 +218,6 @@ impl<K: Copy + Ord> Book<K> {
         let mut over = lapsed(now, remember, passed, PASSED_MAX, marks);
         over.extend(lapsed(now, remember, finished, FINISHED_MAX, marks));
         for id in over {
-            self.untrace(id);
             let Some(record) = self.records.remove(&id) else { continue };
             let Some(operation) = record.intent.operation else { continue };
             if let Some(ids) = self.operations.get_mut(&operation) {
@@ -288,34 +231,25 @@ impl<K: Copy + Ord> Book<K> {
 }
 
 impl<K: Copy + Ord> Member<K> {
-    /// Why nobody may begin this now. What must be changed alone is kept for it for a while, and what is in doubt for who asks.
-    pub(super) fn refusal(&mut self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
-        let why = self.book.refusal(now, (self.me, id), intent)?;
-        match (&why, intent.operation) {
-            (Refusal::Busy, _) => {
-                self.make_way(now, &intent.names);
-            }
-            (Refusal::Doubtful(Trace::Sure(_)), Some(operation)) => self.book.extend(now + self.terms.lease, operation),
-            _ => {}
-        }
-        Some(why)
+    pub(super) fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
+        self.book.refusal(now, id, intent, self.rules)
     }
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
-    pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: &Intent<K>) -> Result<(), Refusal> {
+    pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: Intent<K>) -> Result<(), Refusal> {
         if self.book.state(id).is_some_and(|state| *state != State::Pending) {
             return Err(Refusal::Over);
         }
-        self.supersede(now, id, intent);
+        self.supersede(now, id, &intent);
         // One that was told by another, or before it was announced, was not let through by that.
-        if let Some(why) = self.refusal(now, Some(id), intent) {
+        if let Some(why) = self.refusal(now, Some(id), &intent) {
             return Err(why);
         }
         match self.book.records.get_mut(&id) {
             // Announced once more it is under way again.
-            Some(record) => (record.learned, record.deadline, record.orphan) = (now, None, false),
+            Some(record) => (record.learned, record.deadline) = (now, None),
             None => {
-                self.book.insert(now, id, intent.clone(), State::Pending);
+                self.book.insert(now, id, intent, State::Pending);
                 self.mark(id);
             }
         }
@@ -339,12 +273,6 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         let over = state != State::Pending;
-        self.book.tell_led(id, intent.led);
-        // In doubt, and somebody has changed the same.
-        let blurred = state == State::Unknown && intent.keys.is_empty();
-        if matches!(state, State::Pending | State::Unknown) && !intent.names.is_empty() && self.view.is_some() {
-            self.confirm(id);
-        }
         // It ended and is told with what it changes: that may change once more.
         let lingers = over && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
         match self.book.state(id) {
@@ -356,16 +284,8 @@ impl<K: Copy + Ord> Member<K> {
                 }
                 self.over(now, id, state);
             }
-            // Who did not hear its last announcement takes it for over too early.
-            Some(State::Pending) if state == State::Unknown => {}
             Some(_) if over => self.over(now, id, state),
             Some(_) => {}
-            None if state == State::Unknown && !blurred && intent.operation.is_some() && self.is_gone(id.owner) => {
-                // Whether it may still run is not known here: it is as if it were told of in time.
-                self.book.insert(now, id, intent, State::Pending);
-                self.mark(id);
-                self.lose(now, id);
-            }
             None if over && intent.operation.is_none() && intent.server.is_none() && !lingers => {}
             None if over => {
                 let ran = state != State::Cancelled;
@@ -378,14 +298,10 @@ impl<K: Copy + Ord> Member<K> {
                 }
             }
             None => {
-                self.book.insert(now, id, intent, State::Pending);
+                self.book.insert(now, id, intent, state);
                 self.mark(id);
                 self.lose(now, id);
             }
-        }
-        if let Some(record) = self.book.records.get_mut(&id).filter(|_| blurred) {
-            record.sight = Sight::Blurred;
-            self.book.untrace(id);
         }
     }
 
@@ -396,18 +312,14 @@ impl<K: Copy + Ord> Member<K> {
             if state != State::Pending {
                 record.state = state;
             }
-            if record.state != State::Unknown {
-                self.book.untrace(id);
-            }
             return;
         }
         let Some(record) = self.book.records.get(&id).filter(|record| record.state == State::Pending) else { return };
         if state == State::Pending {
             return;
         }
-        let doubt = state == State::Unknown && record.orphan && record.intent.operation.is_some();
         let taint = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
-            true => self.book.tainted(id, &record.intent.names, now + self.terms.longer(self.terms.hold)),
+            true => self.book.tainted(id, &record.intent.names),
             false => None,
         };
         let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
@@ -416,9 +328,7 @@ impl<K: Copy + Ord> Member<K> {
             self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
         }
         let until = taint.max(copies).filter(|until| now < *until);
-        // Its client may have to wait for its own proxy to come back.
-        let trace = doubt.then(|| now + self.terms.longer(self.terms.lease + self.terms.hold));
-        self.book.close(now, id, state, (until, trace));
+        self.book.close(now, id, state, until);
         match until {
             Some(until) => {
                 self.book.due.insert((until, id));
@@ -456,25 +366,15 @@ impl<K: Copy + Ord> Member<K> {
         }
     }
 
-    /// Whether that life is in the view no longer. Outside of every view nothing is known of anybody.
-    fn is_gone(&self, owner: Life) -> bool {
-        self.view.as_ref().is_some_and(|view| !view.has(owner))
-    }
-
     fn lose(&mut self, now: Time, id: AttemptId) {
-        let lost = self.is_gone(id.owner);
+        // Outside of every view nothing is known of anybody.
+        let lost = self.view.as_ref().is_some_and(|view| !view.has(id.owner));
         let span = self.terms.longer(self.terms.lease + self.terms.hold);
         let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
         let Some(record) = self.book.records.get_mut(&id) else { return };
-        record.orphan = lost;
-        // What a server does not know of yet does not show there.
-        if self.terms.stale > Span::ZERO {
-            record.sight = Sight::Blurred;
-        }
         record.deadline = lost.then(|| (record.learned + patience).max(now));
         if let Some(deadline) = record.deadline {
             self.book.due.insert((deadline, id));
-            self.book.shake(now, deadline, id);
         }
     }
 
@@ -486,9 +386,7 @@ impl<K: Copy + Ord> Member<K> {
             return;
         };
         record.deadline = Some(until);
-        self.book.freed = true;
         self.book.due.insert((until, id));
-        self.book.shake(now, until, id);
     }
 
     /// Records whose time has come.
@@ -513,9 +411,9 @@ impl<K: Copy + Ord> Member<K> {
     }
 
     /// Until when what ended on these names is not to be kept: a lost call may change it.
-    pub(super) fn taint(&self, now: Time, id: AttemptId) -> Option<Time> {
+    pub(super) fn taint(&self, id: AttemptId) -> Option<Time> {
         let names = &self.book.intent(id)?.names;
-        self.book.tainted(id, names, now + self.terms.longer(self.terms.hold)).filter(|_| self.rules.has(Rule::Taint))
+        self.book.tainted(id, names).filter(|_| self.rules.has(Rule::Taint))
     }
 
     fn mark(&mut self, id: AttemptId) {
@@ -530,7 +428,7 @@ impl<K: Copy + Ord> Member<K> {
         self.unmark(id);
         if let Some(record) = self.book.records.get_mut(&id) {
             record.until = None;
-            record.tidy_up();
+            record.intent.forget_keys();
         }
     }
 
@@ -539,7 +437,9 @@ impl<K: Copy + Ord> Member<K> {
         let Some(record) = self.book.records.get_mut(&id).filter(|record| record.marks) else { return };
         record.marks = false;
         let keys = record.intent.keys.clone();
-        record.tidy_up();
+        if record.state != State::Pending {
+            record.intent.forget_keys();
+        }
         self.effects.push_back(Effect::Unmark(id));
         if !self.rules.has(Rule::Set) {
             let shares = |record: &Record<K>| record.marks && record.intent.keys.iter().any(|key| keys.contains(key));

@@ -1,6 +1,6 @@
 //! What members say to each other. Any of it may be late, lost, doubled or out of order.
 
-use super::attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
+use super::attempt::{AttemptId, Intent, Refusal, State, Told};
 use crate::time::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -106,13 +106,6 @@ pub enum Message<K> {
     Lost {
         /// Which.
         id: AttemptId,
-    },
-    /// It was found out whether an operation in doubt was executed.
-    Found {
-        /// Which.
-        operation: Operation,
-        /// `Ended` or `Cancelled`.
-        state: State,
     },
     /// What is kept of these is not true: they came to be while nobody could name them.
     Drop {
