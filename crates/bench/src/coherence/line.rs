@@ -26,6 +26,8 @@ pub(super) struct Line<'a> {
     record: Vec<u8>,
     reply: Vec<u8>,
     patience: Duration,
+    /// Whether a call is sent again.
+    again: bool,
     stop: &'a AtomicBool,
     rng: Rng,
 }
@@ -39,19 +41,21 @@ pub(super) struct Sent {
     pub(super) late: Duration,
     /// Whether one of them went to another target.
     pub(super) elsewhere: bool,
+    /// Whether it was lost with its connection, and must not be sent again.
+    pub(super) lost: bool,
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(
         (addresses, target): (&'a [SocketAddr], usize),
-        patience: Duration,
+        (patience, again): (Duration, bool),
         stop: &'a AtomicBool,
         rng: Rng,
     ) -> Self {
         // Servers remember calls by their numbers: no two clients may count from the same one, in whichever run.
         let xid = RandomState::new().hash_one(target) as u32;
         let (record, reply) = (Vec::new(), Vec::new());
-        Self { addresses, target, client: None, port: None, xid, record, reply, patience, stop, rng }
+        Self { addresses, target, client: None, port: None, xid, record, reply, patience, again, stop, rng }
     }
 
     /// Where calls go.
@@ -78,7 +82,8 @@ impl<'a> Line<'a> {
         self.put(credential, call);
         while let Err(error) = self.exchange() {
             self.client = None;
-            if !ended(&error) || !self.once_more(first, &mut sent) {
+            sent.lost = !self.again && ended(&error);
+            if sent.lost || !ended(&error) || !self.once_more(first, &mut sent) {
                 return (sent, Err(error));
             }
         }

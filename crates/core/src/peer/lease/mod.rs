@@ -13,11 +13,9 @@ mod round;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod trace;
-mod turn;
 mod view;
 
-pub use attempt::{AttemptId, Intent, Operation, Refusal, Sight, State, Told, Trace};
+pub use attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
 pub use message::{Memory, Message};
 #[doc(hidden)]
 pub use rules::broken;
@@ -103,8 +101,6 @@ pub enum Effect<K> {
     Permit(AttemptId, Time),
     /// This call must not leave.
     Refused(AttemptId, Refusal),
-    /// Somebody must change alone what this hold of one's own is on: it should end.
-    Recall(AttemptId),
 }
 
 /// What is announced.
@@ -150,12 +146,12 @@ impl<K: Copy + Ord> Member<K> {
             unclean_until: Time::ZERO,
             leased: false,
             peers: (0..terms.size).map(|_| Peer::default()).collect(),
-            book: Book::new(rules),
+            book: Book::default(),
             rounds: Rounds::default(),
             effects: VecDeque::new(),
         };
         for told in past.intents {
-            member.recall_intent(now, told);
+            member.merge(now, told);
         }
         member
     }
@@ -172,7 +168,6 @@ impl<K: Copy + Ord> Member<K> {
             others.for_each(|life| self.say(life, Message::Release { epoch: old }));
         }
         self.remembers = self.installed != 0 && self.installed + 1 == view.epoch;
-        self.book.deferred.clear();
         self.lapse();
         self.peers.iter_mut().for_each(|peer| peer.new_view(now, old));
         if view.has(self.me) {
@@ -200,15 +195,9 @@ impl<K: Copy + Ord> Member<K> {
             Message::Announce { epoch, id, round, intent } => self.announced(now, from, epoch, (id, round), intent),
             Message::Acknowledge { epoch, id, round } => self.acknowledged(now, from, epoch, (id, round)),
             Message::Refuse { epoch, id, round, why } => self.refused(now, from, epoch, (id, round), why),
-            Message::Found { id, state } => {
-                if self.view.as_ref().is_some_and(|view| view.has(from)) {
-                    self.learn(now, id, &state);
-                }
-            }
             Message::Drop { keys } => self.effects.push_back(Effect::Drop(keys)),
             Message::Over { id, state } => {
                 if id.owner == from {
-                    self.book.deferred.remove(&id);
                     self.over(now, id, state);
                 }
             }
@@ -218,7 +207,6 @@ impl<K: Copy + Ord> Member<K> {
                 }
             }
         }
-        self.answer_deferred(now);
         self.settle(now);
     }
 
@@ -227,7 +215,6 @@ impl<K: Copy + Ord> Member<K> {
         self.book_due(now);
         self.ask_again(now);
         self.rounds_due(now);
-        self.answer_deferred(now);
         self.settle(now);
     }
 
@@ -266,13 +253,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// What it would want to know after a crash: intents whose end matters to clients (P13).
     pub fn intents(&self) -> impl Iterator<Item = Told<K>> + '_ {
-        // Nobody knows how long it will lie on a disk.
-        self.book.told(Time::ZERO).filter(|told| told.intent.operation.is_some())
-    }
-
-    /// How an attempt stands, if it is known.
-    pub fn state(&self, id: AttemptId) -> Option<&State> {
-        self.book.state(id)
+        self.book.told().filter(|told| told.intent.operation.is_some())
     }
 
     /// Whether an attempt may have run, or may still: reads of what it changed go where it did until the others know.
