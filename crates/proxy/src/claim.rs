@@ -8,6 +8,7 @@ use crate::event::Shared;
 use crate::translate::Kind;
 use crate::whose::Owner;
 use midas_core::cache::Ended;
+use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::Time;
@@ -44,8 +45,8 @@ pub(crate) struct Changes {
 pub(crate) enum Clearance {
     /// Nothing more: it may leave.
     Given,
-    /// They must be told of these; the latter are names.
-    Tell(Vec<Label>, Vec<Label>),
+    /// They must be told of these; the second are names, and what nobody else may change meanwhile; then whether the first name leads somewhere.
+    Tell(Vec<Label>, Vec<Label>, Option<bool>),
     /// What they said was too long ago.
     Lapsed,
     /// What it relied on may not be true any more: it must be marked anew.
@@ -77,10 +78,13 @@ impl Changes {
             keys.extend(touched.labels(told).map(label));
             // All of them, whatever was told before: a lost call on a name may change what the name is found to lead to.
             names.extend(touched.labels(0).filter(|(_, _, name)| *name).map(label));
+            names.extend(touched.alone().map(|(place, key)| Label { export, place, key }));
         }
         let now = accord.now();
         match () {
-            () if self.attempts.is_empty() || !keys.is_empty() => Clearance::Tell(keys, names),
+            () if self.attempts.is_empty() || !keys.is_empty() => {
+                Clearance::Tell(keys, names, self.touched.iter().find_map(|(_, touched)| touched.led()))
+            }
             // Where its names lead was known while the others kept them: now it must be found out anew.
             () if !self.may_leave(now) && self.has_names() => Clearance::Void,
             () if !self.may_leave(now) => Clearance::Lapsed,
@@ -140,9 +144,9 @@ impl Changes {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: midas_core::key::Key, moves: bool) {
+    pub(crate) fn found(&mut self, now: Time, shared: &Shared, object: Key, unfound: &Unfound) {
         for (export, touched) in &mut self.touched {
-            shared.exports[*export].areas.found(now, object, moves, touched);
+            shared.exports[*export].areas.found(now, object, unfound, touched);
         }
     }
 

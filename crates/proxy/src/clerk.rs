@@ -116,7 +116,7 @@ impl Job {
                 let pool = &shared.exports[doubt.realm].pool;
                 let verdict = verify::look(pool, &doubt);
                 let outcome = match &verdict {
-                    Verdict::Answer(_) => "it was executed, and is answered",
+                    Verdict::Answer(_) | Verdict::Made { .. } => "it was executed, and is answered",
                     Verdict::Send => "it is sent",
                     Verdict::Unknown => "not known yet",
                 };

@@ -1,18 +1,19 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
-use crate::accord::{self, Accord, Place};
-use crate::cached::Unfound;
+use crate::accord::{self, Accord, Doubted, Place};
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
+use crate::log;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
+use midas_nfs::nfs3::Nfsstat3;
 use std::sync::Arc;
 
 impl Loop {
@@ -58,9 +59,9 @@ impl Loop {
         let Some(mut call) = self.finding.try_remove(number) else { return };
         let known = found.is_some();
         if let (Some(found), Some(Claim::Changes(changes))) = (found, &mut call.claim) {
-            for (Unfound { moves, .. }, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
+            for (unfound, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 match object {
-                    Leads::To(object) => changes.found(now, &self.shared, object, *moves),
+                    Leads::To(object) => changes.found(now, &self.shared, object, unfound),
                     Leads::Nowhere => {}
                     Leads::Refused => changes.unsure(),
                 }
@@ -99,7 +100,7 @@ impl Loop {
                 accord.again((self.number, Place::Clearing(number)), lapsed);
                 None
             }
-            Clearance::Tell(keys, names) => {
+            Clearance::Tell(keys, names, led) => {
                 let holdable = call.errand.forward.procedure.idempotent() && names.is_empty() && !keys.is_empty();
                 if let Some((id, until)) = holdable.then(|| accord.under_hold(&keys)).flatten() {
                     changes.told(id);
@@ -107,9 +108,11 @@ impl Loop {
                     return Some(call);
                 }
                 let first = changes.attempts().next().is_none();
-                let operation = first.then(|| self.operation(&call)).flatten();
+                let operation = (self.operation(&call), first);
+                let refused = call.refused;
                 let number = self.clearing.insert((now, call));
-                let announced = accord.announce((self.number, Place::Clearing(number)), operation, keys, names);
+                let announced =
+                    accord.announce((self.number, Place::Clearing(number)), operation, (keys, names), (led, refused));
                 match (announced, self.clearing.get_mut(number)) {
                     (Ok(id), Some((_, call))) => {
                         if let Some(Claim::Changes(changes)) = &mut call.claim {
@@ -124,10 +127,10 @@ impl Loop {
         }
     }
 
-    /// What must not be executed twice at whichever proxy it comes in; none for what may, or of which it was found out that it was not.
-    fn operation(&self, call: &Held) -> Option<Operation> {
+    /// What must not be executed twice at whichever proxy it comes in; none for what may.
+    pub(crate) fn operation(&self, call: &Held) -> Option<Operation> {
         let Forward { xid, procedure, known, .. } = call.errand.forward;
-        let known = known.filter(|_| !procedure.idempotent() && !call.verified)?;
+        let known = known.filter(|_| !procedure.idempotent())?;
         let client = self.shared.replays(xid).client(&known)?;
         Some(accord::operation(client, xid, &call.record))
     }
@@ -187,7 +190,7 @@ impl Loop {
         call.unfound.clear();
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {
-                call.refused_at = Some(now);
+                (call.refused_at, call.refused) = (Some(now), call.refused + 1);
                 self.held.push_back(call);
             }
             Refusal::Executed(Some(results)) => {
@@ -199,7 +202,20 @@ impl Loop {
                 self.relay().results(call.errand.waits(), &results);
                 self.flush_touched();
             }
-            Refusal::Executed(None) | Refusal::Doubtful => {
+            // Of what must not be executed twice every answer is short enough to be told.
+            Refusal::Executed(None) => self.refuse(now, *call, Nfsstat3::SERVERFAULT),
+            Refusal::Doubtful(id, trace) => {
+                let Forward { procedure, xid, .. } = call.errand.forward;
+                log::debug(
+                    "a call of unknown end",
+                    &[
+                        ("procedure", &format_args!("{procedure:?}")),
+                        ("xid", &xid),
+                        ("attempt", &format_args!("{id:?}")),
+                        ("shows", &format_args!("{trace:?}")),
+                    ],
+                );
+                call.doubt = self.shared.accord().map(|accord| Doubted { id, trace, since: accord.now() });
                 let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
                 match home {
                     Some(server) => {

@@ -1,6 +1,7 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
+use crate::accord::Doubted;
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Prepared};
 use crate::clerk::{About, Job};
@@ -15,12 +16,13 @@ use crate::pool::Pool;
 use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
-use crate::verify::{Doubt, Verdict};
+use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::peer::lease::Trace;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
@@ -43,8 +45,10 @@ pub(crate) struct Held {
     pub(crate) asked_at: Option<Time>,
     /// When another proxy last refused it.
     pub(crate) refused_at: Option<Time>,
-    /// Whether it was found out that it was not executed.
-    pub(crate) verified: bool,
+    /// And how often.
+    pub(crate) refused: u32,
+    /// The attempt of it that a server is asked about.
+    pub(crate) doubt: Option<Doubted>,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
     /// The peer that is asked for it first.
@@ -90,7 +94,8 @@ pub(crate) fn begin(
         unfound,
         asked_at: None,
         refused_at: None,
-        verified: false,
+        refused: 0,
+        doubt: None,
         impatient: false,
         peer,
     };
@@ -378,7 +383,11 @@ impl Loop {
         };
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
         let (record, age) = (call.record.clone(), duration(now.since(since)));
-        let doubt = Doubt { realm, witness, procedure, record, age };
+        let (before, age) = match call.doubt.map(|doubt| doubt.trace) {
+            Some(Trace::Sure(led, announced)) => (Before::Known(led), age.max(duration(announced))),
+            Some(Trace::Blurred) | None => (Before::Unknown, age),
+        };
+        let doubt = Doubt { realm, witness, procedure, record, age, before };
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
         if self.desk.give(job).is_err() {
@@ -399,7 +408,7 @@ impl Loop {
             let (realm, procedure) = (flight.realm, flight.waits.procedure);
             let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
             let about = About::Waiting { link: index, xid };
-            let doubt = Doubt { realm, witness, procedure, record, age };
+            let doubt = Doubt { realm, witness, procedure, record, age, before: Before::Unknown };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
             if !flight.asked {
                 link.doubts.push(xid);
@@ -412,7 +421,7 @@ impl Loop {
         let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
         flight.asked = false;
         match verdict {
-            Verdict::Answer(results) => {
+            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, sent, claim, .. } = flight;
                 self.shared.whose.learn_from(owner, waits.procedure, &results);
@@ -431,8 +440,12 @@ impl Loop {
     /// It was found out whether a call was executed.
     pub(crate) fn verified(&mut self, now: Time, number: usize, verdict: Verdict) {
         let Some(mut call) = self.doubted.try_remove(number) else { return };
+        let verdict = self.decided(&call, verdict);
         match verdict {
-            Verdict::Answer(results) => {
+            Verdict::Unknown => self.held.push_back(call),
+            // What was looked at may be somebody else's by now: it is asked for anew.
+            _ if !self.found_out(&mut call, &verdict) => self.held.push_back(call),
+            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 self.resolved(&mut call);
                 self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
                 self.tally().here(call.errand.forward.procedure, status(&results));
@@ -442,12 +455,28 @@ impl Loop {
             }
             Verdict::Send => {
                 self.resolved(&mut call);
-                call.verified = true;
                 self.held.push_back(call);
                 self.send_held(now);
             }
-            Verdict::Unknown => self.held.push_back(call),
         }
+    }
+
+    /// A verdict that rests on who made what is there, by what is remembered of that.
+    fn decided(&self, call: &Held, verdict: Verdict) -> Verdict {
+        let Verdict::Made { ours, otherwise } = verdict else { return verdict };
+        let others = self.shared.accord().zip(self.operation(call));
+        let others = others.is_some_and(|(accord, operation)| accord.made_by_another(operation, &ours));
+        Verdict::Answer(if others { otherwise } else { ours })
+    }
+
+    /// The other proxies are told what was found out, if they wait for that. Whether it still holds.
+    fn found_out(&self, call: &mut Held, verdict: &Verdict) -> bool {
+        let results = match verdict {
+            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => Some(&results[..]),
+            Verdict::Send | Verdict::Unknown => None,
+        };
+        let doubt = call.doubt.take().zip(self.shared.accord());
+        doubt.is_none_or(|(doubt, accord)| accord.found_out(&doubt, results))
     }
 
     /// Others need not wait any longer.
@@ -479,7 +508,8 @@ impl Loop {
             unfound: Vec::new(),
             asked_at: None,
             refused_at: None,
-            verified: false,
+            refused: 0,
+            doubt: None,
             impatient: false,
             peer: None,
         }
@@ -522,7 +552,7 @@ impl Loop {
         later && !self.shared.exports[*realm].pool.cookies.portable()
     }
 
-    fn refuse(&mut self, now: Time, call: Held, status: Nfsstat3) {
+    pub(crate) fn refuse(&mut self, now: Time, call: Held, status: Nfsstat3) {
         let mut results = Vec::new();
         Reply::failed(call.errand.forward.procedure, status).encode(&mut results);
         self.conclude(now, call, Outcome::Here, &results);

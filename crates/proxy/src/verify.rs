@@ -24,6 +24,16 @@ pub(crate) struct Doubt {
     pub(crate) record: Vec<u8>,
     /// How long ago it was first sent.
     pub(crate) age: Duration,
+    pub(crate) before: Before,
+}
+
+/// What is known of the time before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing, and others may have changed the same since.
+    Unknown,
+    /// Nobody else has changed the same since. Whether its first name led somewhere: a call that takes a name away has told so before it left.
+    Known(Option<bool>),
 }
 
 /// What is to be done with it.
@@ -31,6 +41,8 @@ pub(crate) struct Doubt {
 pub(crate) enum Verdict {
     /// These are its results.
     Answer(Vec<u8>),
+    /// What it would have made is there, and is not old: these are its results if nobody else made it.
+    Made { ours: Vec<u8>, otherwise: Vec<u8> },
     /// It was not executed, or may be executed again.
     Send,
     /// Nobody could be asked.
@@ -50,10 +62,11 @@ fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
     };
     let arguments = Call::decode(doubt.procedure, call.args).ok()?;
     let nfs = Client::connect(pool.server(doubt.witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
-    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid };
+    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid, before: doubt.before };
     match witness.look(&arguments) {
         Ok(verdict) => Some(verdict),
         // Where nothing can be found nothing can be done: the call gets its own error there.
+        Err(ClientError::Status(status)) if is_gone(status) => Some(answer(&Reply::failed(doubt.procedure, status))),
         Err(ClientError::Status(_)) => Some(Verdict::Send),
         Err(_) => None,
     }
@@ -64,6 +77,7 @@ struct Witness {
     nfs: Client,
     age: Duration,
     uid: u32,
+    before: Before,
 }
 
 /// An object that a name leads to.
@@ -103,11 +117,15 @@ impl Witness {
                 };
                 self.made(Procedure::Mknod, place, ftype, wanted, |made| Reply::Mknod(made))
             }
-            Call::Remove { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Remove(Ok(NOTHING))))),
-            Call::Rmdir { object } => Ok(self.gone(object)?.unwrap_or_else(|| answer(&Reply::Rmdir(Ok(NOTHING))))),
+            Call::Remove { object } => self.gone(object, Procedure::Remove, &Reply::Remove(Ok(NOTHING))),
+            Call::Rmdir { object } => self.gone(object, Procedure::Rmdir, &Reply::Rmdir(Ok(NOTHING))),
             Call::Rename { from, to } => match (self.find(from)?, self.find(to)?) {
                 (Some(_), _) => Ok(Verdict::Send),
+                (None, Some(_)) if self.was_gone() => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
                 (None, Some(_)) => Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING })))),
+                (None, None) if self.before == Before::Known(Some(true)) => {
+                    Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING }))))
+                }
                 (None, None) => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
             },
             Call::Link { file, link } => self.link(*file, link),
@@ -131,8 +149,13 @@ impl Witness {
     }
 
     fn setattr(&mut self, object: FileHandle<'_>, wanted: &Sattr3) -> Result<Verdict, ClientError> {
-        let now = self.attributes(object)?.filter(|now| self.shows(now, wanted));
-        Ok(now.map_or(Verdict::Send, |now| answer(&Reply::Setattr(Ok(WccData { before: None, after: Some(now) })))))
+        Ok(match self.attributes(object)? {
+            Ok(now) if self.shows(&now, wanted) => {
+                answer(&Reply::Setattr(Ok(WccData { before: None, after: Some(now) })))
+            }
+            Err(status) if is_gone(status) => answer(&Reply::failed(Procedure::Setattr, status)),
+            Ok(_) | Err(_) => Verdict::Send,
+        })
     }
 
     /// A call that makes something new, which must not be there before.
@@ -146,14 +169,31 @@ impl Witness {
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
             None => Verdict::Send,
-            Some(made) if self.is(&made, ftype, wanted) && self.is_ours(&made) => answer(&reply(Ok(made.created()))),
+            Some(made) if self.before == Before::Known(Some(false)) => answer(&reply(Ok(made.created()))),
+            Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
+            Some(made)
+                if self.is(&made, ftype, wanted) && self.is_ours(&made, wanted) && Self::is_new(&made, wanted) =>
+            {
+                Verdict::Made {
+                    ours: encoded(&reply(Ok(made.created()))),
+                    otherwise: encoded(&Reply::failed(procedure, Nfsstat3::EXIST)),
+                }
+            }
             Some(_) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
         })
     }
 
-    /// Whether the caller owns it and it was made since the call was first sent.
-    fn is_ours(&self, made: &Object) -> bool {
-        made.attributes.as_ref().is_some_and(|of| of.uid == self.uid && self.recent(of.ctime))
+    /// Whether the caller owns it and it was made since the call was first sent. What was only moved here since then is older.
+    fn is_ours(&self, made: &Object, wanted: &Sattr3) -> bool {
+        let told = matches!(wanted.mtime, SetTime::Client(_));
+        let of = |of: &Fattr3| of.uid == self.uid && self.recent(of.ctime) && (told || self.recent(of.mtime));
+        made.attributes.as_ref().is_some_and(of)
+    }
+
+    /// Whether a file has nothing in it that the call did not ask for.
+    fn is_new(made: &Object, wanted: &Sattr3) -> bool {
+        let file = made.attributes.as_ref().filter(|of| of.ftype == Ftype3::Reg);
+        file.is_none_or(|of| of.size == wanted.size.unwrap_or_default() && of.nlink == 1)
     }
 
     /// Whether this was since the call was first sent. Clocks differ: by more than the slack, it is taken for something else.
@@ -182,14 +222,26 @@ impl Witness {
             && time(wanted.mtime, of.mtime)
     }
 
-    /// None if the name is gone, so that the call was executed.
-    fn gone(&mut self, name: &DirOp<'_>) -> Result<Option<Verdict>, ClientError> {
-        Ok(self.find(name)?.map(|_| Verdict::Send))
+    /// A call that takes a name away: if that is gone, the call was executed, or it was gone before.
+    fn gone(&mut self, name: &DirOp<'_>, procedure: Procedure, done: &Reply<'_>) -> Result<Verdict, ClientError> {
+        Ok(match self.find(name)? {
+            Some(_) => Verdict::Send,
+            None if self.was_gone() => answer(&Reply::failed(procedure, Nfsstat3::NOENT)),
+            None => answer(done),
+        })
+    }
+
+    /// Whether the first name of a call that takes it away led nowhere before.
+    fn was_gone(&self) -> bool {
+        matches!(self.before, Before::Known(None | Some(false)))
     }
 
     fn link(&mut self, file: FileHandle<'_>, link: &DirOp<'_>) -> Result<Verdict, ClientError> {
         let Some(found) = self.find(link)? else { return Ok(Verdict::Send) };
-        let of = self.attributes(file)?;
+        let of = self.attributes(file)?.ok();
+        if self.before == Before::Known(Some(true)) {
+            return Ok(answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)));
+        }
         let same = found.handle == file.bytes()
             || matches!((&of, &found.attributes), (Some(one), Some(other)) if one.fileid == other.fileid);
         Ok(match same {
@@ -208,9 +260,9 @@ impl Witness {
         }
     }
 
-    fn attributes(&mut self, object: FileHandle<'_>) -> Result<Option<Fattr3>, ClientError> {
+    fn attributes(&mut self, object: FileHandle<'_>) -> Result<Result<Fattr3, Nfsstat3>, ClientError> {
         match self.nfs.nfs(&Call::Getattr { object })? {
-            Reply::Getattr(found) => Ok(found.ok()),
+            Reply::Getattr(found) => Ok(found.map_err(|failed| failed.status)),
             other => Err(ClientError::Status(other.status())),
         }
     }
@@ -223,9 +275,18 @@ impl Object {
 }
 
 fn answer(reply: &Reply<'_>) -> Verdict {
+    Verdict::Answer(encoded(reply))
+}
+
+fn encoded(reply: &Reply<'_>) -> Vec<u8> {
     let mut results = Vec::new();
     reply.encode(&mut results);
-    Verdict::Answer(results)
+    results
+}
+
+/// Whether there is nothing any more that a call could change.
+fn is_gone(status: Nfsstat3) -> bool {
+    matches!(status, Nfsstat3::STALE | Nfsstat3::BADHANDLE)
 }
 
 const PERMISSIONS: u32 = 0o777;

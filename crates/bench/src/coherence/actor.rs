@@ -50,7 +50,7 @@ impl<'a> Actor<'a> {
         Self {
             world,
             number,
-            line: Line::new((addresses, target), (config.timeout, config.again), world.stop, rng(b"sent\0\0\0\0")),
+            line: Line::new((addresses, target), config.timeout, world.stop, rng(b"sent\0\0\0\0")),
             scribe,
             rng: rng(b"coherent"),
             stranger: 0,
@@ -413,7 +413,7 @@ impl<'a> Actor<'a> {
         add(&counts.resent, sent.again > 0);
         add(&counts.elsewhere, sent.elsewhere);
         add(&counts.late, record.kind.changes() && sent.late > LATE);
-        if !EXPECTED.contains(&record.status) && !sent.lost {
+        if !EXPECTED.contains(&record.status) {
             add(&counts.failed, true);
             let _first = counts.strange.set((record.kind.name(), record.status));
         }
@@ -498,5 +498,5 @@ const PAGE: u32 = 16 << 10;
 const MTIME: u32 = 1_000_000_000;
 /// How calls of this load may end: names come and go, and objects with them. Nothing else can happen to it that is not a fault.
 const EXPECTED: [u32; 4] = [status::OK, status::NOENT, status::EXIST, status::STALE];
-/// Sent again later than this, a creation of which nobody knows the end is not told from somebody else's (the proxy's `verify`).
+/// Sent again later than this, a call waited for more than a restart: proxies had to find out what had become of it.
 const LATE: Duration = Duration::from_secs(5);

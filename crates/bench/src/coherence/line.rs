@@ -26,8 +26,6 @@ pub(super) struct Line<'a> {
     record: Vec<u8>,
     reply: Vec<u8>,
     patience: Duration,
-    /// Whether a call is sent again.
-    again: bool,
     stop: &'a AtomicBool,
     rng: Rng,
 }
@@ -41,21 +39,19 @@ pub(super) struct Sent {
     pub(super) late: Duration,
     /// Whether one of them went to another target.
     pub(super) elsewhere: bool,
-    /// Whether it was lost with its connection, and must not be sent again.
-    pub(super) lost: bool,
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(
         (addresses, target): (&'a [SocketAddr], usize),
-        (patience, again): (Duration, bool),
+        patience: Duration,
         stop: &'a AtomicBool,
         rng: Rng,
     ) -> Self {
         // Servers remember calls by their numbers: no two clients may count from the same one, in whichever run.
         let xid = RandomState::new().hash_one(target) as u32;
         let (record, reply) = (Vec::new(), Vec::new());
-        Self { addresses, target, client: None, port: None, xid, record, reply, patience, again, stop, rng }
+        Self { addresses, target, client: None, port: None, xid, record, reply, patience, stop, rng }
     }
 
     /// Where calls go.
@@ -82,8 +78,7 @@ impl<'a> Line<'a> {
         self.put(credential, call);
         while let Err(error) = self.exchange() {
             self.client = None;
-            sent.lost = !self.again && ended(&error);
-            if sent.lost || !ended(&error) || !self.once_more(first, &mut sent) {
+            if !ended(&error) || !self.once_more(first, &mut sent) {
                 return (sent, Err(error));
             }
         }

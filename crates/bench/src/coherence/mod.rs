@@ -48,10 +48,9 @@ pub struct Coherence {
     pub uid: u32,
     /// The group of both.
     pub gid: u32,
-    /// After so long without an answer nobody knows whether a call was executed, and its connection is given up.
+    /// After so long without an answer nobody knows whether a call was executed, and its connection is given up. What is not answered when its
+    /// connection ends before that is sent again, as clients do.
     pub timeout: Duration,
-    /// Whether what is not answered when its connection ends is sent again, as clients do; otherwise nobody knows whether it was executed.
-    pub again: bool,
     /// One seed is one sequence of calls for each client, as far as the answers are the same.
     pub seed: u64,
     /// Leave the run's directory behind.
@@ -67,7 +66,7 @@ pub struct Done {
     pub calls: u64,
     /// Calls that nobody answered, however often they were sent.
     pub silent: u64,
-    /// These, and those that ended as nothing in this load may; not those that were lost with their connection and must not be sent again.
+    /// These, and those that ended as nothing in this load may.
     pub failed: u64,
     /// What the first of these was, and its status.
     pub strange: Option<(&'static str, u32)>,
@@ -97,7 +96,6 @@ impl Coherence {
             uid: rustix::process::getuid().as_raw(),
             gid: rustix::process::getgid().as_raw(),
             timeout: Duration::from_secs(10),
-            again: true,
             seed: 1,
             keep: false,
             history,

@@ -147,14 +147,22 @@ const LENGTH_MAX: usize = 16 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use midas_core::peer::lease::{Intent, Life, MemberId, Operation, State};
+    use midas_core::peer::lease::{Intent, Life, MemberId, Operation, Sight, State};
 
     fn told(sequence: u64) -> Told<Label> {
         let id = AttemptId { owner: Life { member: MemberId(1), incarnation: 7 }, sequence };
         let key = Label { export: 3, place: Key(4), key: Key(sequence) };
         let operation = Some(Operation(u128::from(sequence)));
-        let intent = Intent { operation, keys: Box::new([key]), names: Box::new([key]), server: None };
-        Told { id, intent, state: State::Pending }
+        let intent = Intent {
+            operation,
+            keys: Box::new([key]),
+            names: Box::new([key]),
+            server: None,
+            more_of: None,
+            led: None,
+            rank: 0,
+        };
+        Told { id, intent, state: State::Pending, age: Span::ZERO, sight: Sight::Clear }
     }
 
     fn written(told: Told<Label>) -> Vec<u8> {

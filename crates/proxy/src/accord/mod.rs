@@ -30,12 +30,22 @@ use midas_core::cache::Mark;
 use midas_core::key::Key;
 use midas_core::peer::lease::{
     AttemptId, Effect, Intent, Life, Member, MemberId, Message, Operation, Outcome, Past, Purpose, Refusal, Rules,
-    State, Terms, Told, View,
+    Sight, State, Terms, Told, Trace, View,
 };
 use midas_core::time::{Span, Time};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// An attempt of unknown end that a server is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubted {
+    pub(crate) id: AttemptId,
+    /// Whether it can be told from what it would have left behind.
+    pub(crate) trace: Trace,
+    /// When that was said.
+    pub(crate) since: Time,
+}
 
 /// What is kept in a cache, as all proxies name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,12 +214,14 @@ impl Accord {
             for message in wire::messages(frame) {
                 match message {
                     Ok(message) => {
-                        if let Message::Over { id, state } = &message
-                            && id.owner == from
-                        {
-                            inner.closes(*id, state);
-                        }
+                        let over = match &message {
+                            Message::Over { id, .. } | Message::Found { id, .. } => Some(*id),
+                            _ => None,
+                        };
                         inner.member.hear(now, from, message);
+                        if let Some(id) = over {
+                            inner.settled(id);
+                        }
                     }
                     Err(_) => {
                         inner.counts.malformed += 1;
@@ -321,15 +333,17 @@ impl Accord {
         })
     }
 
-    /// A mutation wants to leave; its loop is told when it may, or that it must not.
+    /// A mutation wants to leave that was refused so often; its loop is told when it may, or that it must not. Of what must not be executed
+    /// twice, whether this is the first that the others hear.
     pub(crate) fn announce(
         &self,
         (event_loop, place): (usize, Place),
-        operation: Option<Operation>,
-        keys: Vec<Label>,
-        names: Vec<Label>,
+        (operation, first): (Option<Operation>, bool),
+        (keys, names): (Vec<Label>, Vec<Label>),
+        (led, rank): (Option<bool>, u32),
     ) -> Result<AttemptId, Refusal> {
-        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None };
+        let (operation, more_of) = if first { (operation, None) } else { (None, operation) };
+        let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None, more_of, led, rank };
         self.step(|now, inner| {
             inner.counts.announced += 1;
             let kept = operation.is_some().then(|| intent.clone());
@@ -379,6 +393,28 @@ impl Accord {
             inner.rest(now, holds::QUIET);
         });
         taint
+    }
+
+    /// Somebody looked whether an attempt in doubt was executed: these are its results; none if it was not. False if that can no longer be
+    /// known, because somebody else may have changed the same meanwhile.
+    pub(crate) fn found_out(&self, doubt: &Doubted, results: Option<&[u8]>) -> bool {
+        let state = match results {
+            Some(results) => State::Ended(Some(results).filter(|results| results.len() <= ANSWER_MOST).map(Into::into)),
+            None => State::Cancelled,
+        };
+        self.step(|now, inner| {
+            let known = inner.member.found_out(now, doubt.id, (doubt.trace, doubt.since), &state);
+            inner.settled(doubt.id);
+            known
+        })
+    }
+
+    /// Whether the object that these results say was made came from another operation, as far as is remembered.
+    pub(crate) fn made_by_another(&self, operation: Operation, results: &[u8]) -> bool {
+        // The status, that there is a handle, and that.
+        let [.., b0, b1, b2, b3] = results.first_chunk::<12>().copied().unwrap_or_default();
+        let Some(made) = results.get(..12 + u32::from_be_bytes([b0, b1, b2, b3]) as usize) else { return false };
+        lock(&self.inner).member.answers_but_of(operation).any(|answer| answer.starts_with(made))
     }
 
     /// What others may keep of these objects is not true.
@@ -492,6 +528,11 @@ impl Accord {
                 }
                 Effect::Permit(id, until) if inner.holds.permitted(id, until) => {}
                 Effect::Refused(id, _) if inner.holds.refused(id) => inner.counts.refused += 1,
+                Effect::Recall(id) => {
+                    inner.holds.refused(id);
+                    // What follows from that is carried out with the rest.
+                    inner.rest(now, holds::QUIET);
+                }
                 Effect::Permit(id, until) => {
                     let Some(Waiting { event_loop, place, since }) = inner.waiting.remove(&id) else { continue };
                     let waited = now.since(since);
@@ -513,13 +554,23 @@ impl Accord {
 impl Inner {
     /// What must not be executed twice may be, from now on.
     fn opens(&mut self, id: AttemptId, intent: Intent<Label>) {
-        journal::tell(&mut self.unwritten, Told { id, intent, state: State::Pending });
+        journal::tell(
+            &mut self.unwritten,
+            Told { id, intent, state: State::Pending, age: Span::ZERO, sight: Sight::Clear },
+        );
         self.open.insert(id);
     }
 
     fn closes(&mut self, id: AttemptId, state: &State) {
         if self.open.remove(&id) {
             wire::encode(&mut self.unwritten, &Message::Over { id, state: state.clone() });
+        }
+    }
+
+    /// Somebody said how an attempt ended: what is believed of that.
+    fn settled(&mut self, id: AttemptId) {
+        if let Some(state) = self.member.state(id).filter(|state| **state != State::Pending).cloned() {
+            self.closes(id, &state);
         }
     }
 
@@ -546,7 +597,15 @@ impl Inner {
 
     /// Holds these keys, if nobody minds.
     fn hold(&mut self, now: Time, keys: &[Label]) {
-        let intent = Intent { operation: None, keys: keys.into(), names: [].into(), server: None };
+        let intent = Intent {
+            operation: None,
+            keys: keys.into(),
+            names: [].into(),
+            server: None,
+            more_of: None,
+            led: None,
+            rank: 0,
+        };
         if let Ok(id) = self.member.announce(now, intent, Purpose::Hold) {
             self.holds.begin(now, keys, id);
         }

@@ -3,8 +3,10 @@
 
 use super::Label;
 use midas_core::key::Key;
-use midas_core::peer::lease::{AttemptId, Intent, Life, MemberId, Memory, Message, Operation, Refusal, State, Told};
-use midas_core::time::Time;
+use midas_core::peer::lease::{
+    AttemptId, Intent, Life, MemberId, Memory, Message, Operation, Refusal, Sight, State, Told, Trace,
+};
+use midas_core::time::{Span, Time};
 use midas_nfs::xdr::{Malformed, Reader, put};
 
 /// Appends a message to a frame.
@@ -62,6 +64,11 @@ pub(super) fn encode(out: &mut Vec<u8>, message: &Message<Label>) {
         Message::Lost { id } => {
             head(out, Tag::Lost, 0);
             put_id(out, *id);
+        }
+        Message::Found { id, state } => {
+            head(out, Tag::Found, 0);
+            put_id(out, *id);
+            put_state(out, state);
         }
         Message::Drop { keys } => {
             head(out, Tag::Drop, 0);
@@ -123,10 +130,11 @@ enum Tag {
     Drop = 8,
     Tell = 9,
     Lost = 12,
+    Found = 13,
 }
 
 impl Tag {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Ask,
         Self::Grant,
         Self::Release,
@@ -137,6 +145,7 @@ impl Tag {
         Self::Drop,
         Self::Tell,
         Self::Lost,
+        Self::Found,
     ];
 }
 
@@ -170,6 +179,7 @@ fn decode(reader: &mut Reader<'_>) -> Result<Option<Message<Label>>, Malformed> 
         Tag::Refuse => Message::Refuse { epoch, id: id(reader)?, round: reader.u32()?, why: refusal(reader)? },
         Tag::Over => Message::Over { id: id(reader)?, state: state(reader)? },
         Tag::Lost => Message::Lost { id: id(reader)? },
+        Tag::Found => Message::Found { id: id(reader)?, state: state(reader)? },
         Tag::Drop => Message::Drop { keys: many(reader, LABELS_MOST, label)?.into() },
     }))
 }
@@ -201,33 +211,55 @@ fn put_told(out: &mut Vec<u8>, told: &Told<Label>) {
     put_id(out, told.id);
     put_intent(out, &told.intent);
     put_state(out, &told.state);
+    put::u64(out, told.age.as_nanos());
+    put::u32(out, told.sight as u32);
 }
 
 fn told(reader: &mut Reader<'_>) -> Result<Told<Label>, Malformed> {
-    Ok(Told { id: id(reader)?, intent: intent(reader)?, state: state(reader)? })
+    let (id, intent, state) = (id(reader)?, intent(reader)?, state(reader)?);
+    Ok(Told { id, intent, state, age: age(reader)?, sight: sight(reader)? })
+}
+
+fn age(reader: &mut Reader<'_>) -> Result<Span, Malformed> {
+    Ok(Span::from_nanos(reader.u64()?))
+}
+
+fn sight(reader: &mut Reader<'_>) -> Result<Sight, Malformed> {
+    let number = reader.u32()?;
+    let known = [Sight::Clear, Sight::Unconfirmed, Sight::Blurred].into_iter().find(|sight| *sight as u32 == number);
+    known.ok_or(Malformed::Value)
+}
+
+fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
+    put::u64(out, (operation.0 >> 64) as u64);
+    put::u64(out, operation.0 as u64);
+}
+
+fn operation(reader: &mut Reader<'_>) -> Result<Operation, Malformed> {
+    let (high, low) = (reader.u64()?, reader.u64()?);
+    Ok(Operation(u128::from(high) << 64 | u128::from(low)))
 }
 
 fn put_intent(out: &mut Vec<u8>, intent: &Intent<Label>) {
-    put::option(out, intent.operation.as_ref(), |out, operation| {
-        put::u64(out, (operation.0 >> 64) as u64);
-        put::u64(out, operation.0 as u64);
-    });
+    put::option(out, intent.operation.as_ref(), put_operation);
     put_labels(out, &intent.keys);
     put_labels(out, &intent.names);
     put::option(out, intent.server.as_ref(), |out, server| put::u32(out, (*server).into()));
+    put::option(out, intent.more_of.as_ref(), put_operation);
+    put::option(out, intent.led.as_ref(), |out, led| put::bool(out, *led));
+    put::u32(out, intent.rank);
 }
 
 fn intent(reader: &mut Reader<'_>) -> Result<Intent<Label>, Malformed> {
-    let operation = |reader: &mut Reader<'_>| {
-        let (high, low) = (reader.u64()?, reader.u64()?);
-        Ok(Operation(u128::from(high) << 64 | u128::from(low)))
-    };
     let server = |reader: &mut Reader<'_>| u16::try_from(reader.u32()?).map_err(|_| Malformed::Value);
     Ok(Intent {
         operation: reader.option(operation)?,
         keys: many(reader, LABELS_MOST, label)?.into(),
         names: many(reader, LABELS_MOST, label)?.into(),
         server: reader.option(server)?,
+        more_of: reader.option(operation)?,
+        led: reader.option(Reader::bool)?,
+        rank: reader.u32()?,
     })
 }
 
@@ -272,12 +304,21 @@ fn put_refusal(out: &mut Vec<u8>, why: &Refusal) {
     let (number, answer) = match why {
         Refusal::UnderWay => (0, None),
         Refusal::Executed(answer) => (1, answer.as_deref()),
-        Refusal::Doubtful => (2, None),
+        Refusal::Doubtful(_, Trace::Blurred) => (2, None),
+        Refusal::Doubtful(_, Trace::Sure(None, _)) => (5, None),
+        Refusal::Doubtful(_, Trace::Sure(Some(false), _)) => (6, None),
+        Refusal::Doubtful(_, Trace::Sure(Some(true), _)) => (7, None),
         Refusal::Busy => (3, None),
         Refusal::Over => (4, None),
     };
     put::u32(out, number);
     put_answer(out, answer);
+    if let Refusal::Doubtful(id, trace) = why {
+        put_id(out, *id);
+        if let Trace::Sure(_, age) = trace {
+            put::u64(out, age.as_nanos());
+        }
+    }
 }
 
 fn refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
@@ -285,7 +326,10 @@ fn refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
     match number {
         0 => Ok(Refusal::UnderWay),
         1 => Ok(Refusal::Executed(answer)),
-        2 => Ok(Refusal::Doubtful),
+        2 => Ok(Refusal::Doubtful(id(reader)?, Trace::Blurred)),
+        5 => Ok(Refusal::Doubtful(id(reader)?, Trace::Sure(None, age(reader)?))),
+        6 => Ok(Refusal::Doubtful(id(reader)?, Trace::Sure(Some(false), age(reader)?))),
+        7 => Ok(Refusal::Doubtful(id(reader)?, Trace::Sure(Some(true), age(reader)?))),
         3 => Ok(Refusal::Busy),
         4 => Ok(Refusal::Over),
         _ => Err(Malformed::Value),
@@ -343,9 +387,20 @@ mod tests {
             operation: Some(Operation(u128::MAX - 5)),
             keys: [label(1), label(2)].into(),
             names: [label(2)].into(),
+            more_of: Some(Operation(9)),
+            led: Some(true),
+            rank: 7,
             server: Some(3),
         };
-        let bare = Intent { operation: None, keys: [].into(), names: [].into(), server: None };
+        let bare = Intent {
+            operation: None,
+            keys: [].into(),
+            names: [].into(),
+            server: None,
+            more_of: None,
+            led: None,
+            rank: 3,
+        };
         let states = [
             State::Pending,
             State::Ended(Some([1, 2, 3].into())),
@@ -353,8 +408,10 @@ mod tests {
             State::Unknown,
             State::Cancelled,
         ];
-        let told: Vec<_> =
-            states.iter().map(|state| Told { id, intent: intent.clone(), state: state.clone() }).collect();
+        let (age, sights) = (Span::from_millis(7), [Sight::Clear, Sight::Unconfirmed, Sight::Blurred]);
+        let told =
+            |(state, sight): (&State, Sight)| Told { id, intent: intent.clone(), state: state.clone(), age, sight };
+        let told: Vec<_> = states.iter().zip(sights.into_iter().cycle()).map(told).collect();
         let asked = Time::from_nanos(5);
         let mut all = vec![
             Message::Ask { epoch: 1, asked, since: Some(asked) },
@@ -376,9 +433,13 @@ mod tests {
             Message::Lost { id },
             Message::Drop { keys: [label(7)].into() },
         ];
-        let refusals =
-            [Refusal::UnderWay, Refusal::Executed(Some([7].into())), Refusal::Doubtful, Refusal::Busy, Refusal::Over];
+        let refusals = [Refusal::UnderWay, Refusal::Executed(Some([7].into())), Refusal::Busy, Refusal::Over];
+        let sure = [None, Some(true), Some(false)].map(|led| Trace::Sure(led, age));
+        let doubts = sure.into_iter().chain([Trace::Blurred]).map(|trace| Refusal::Doubtful(id, trace));
+        let refusals = refusals.into_iter().chain(doubts);
         all.extend(refusals.map(|why| Message::Refuse { epoch: 1, id, round: 2, why }));
+        let found = states.clone().map(|state| Message::Found { id, state });
+        all.extend(found);
         all.extend(states.map(|state| Message::Over { id, state }));
         all
     }

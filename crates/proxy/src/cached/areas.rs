@@ -4,7 +4,7 @@
 //! each is as coherent as its mode says, whatever else is known. What is kept of an object that lies elsewhere is not told.
 
 use super::places::{Epoch, Places};
-use super::{Cached, Fetching, Told, Touched};
+use super::{Cached, Fetching, Told, Touched, Unfound};
 use crate::translate::Meaning;
 use midas_core::cache::{Ended, Impossible, Mode};
 use midas_core::key::Key;
@@ -106,8 +106,8 @@ impl Areas {
     }
 
     /// It was found where a name of a mutation leads.
-    pub(crate) fn found(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
-        self.all[touched.area()].cached.found(now, object, moves, touched);
+    pub(crate) fn found(&self, now: Time, object: Key, unfound: &Unfound, touched: &mut Touched) {
+        self.all[touched.area()].cached.found(now, object, unfound, touched);
     }
 
     /// A call leaves now; what its reply teaches of where objects lie may be learned later.

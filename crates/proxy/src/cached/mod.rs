@@ -32,6 +32,8 @@ pub(crate) use memo::{Asks, Memo};
 pub(crate) use places::{Epoch, Places};
 pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching, Landed};
+#[cfg(test)]
+use touch::Target;
 pub(crate) use touch::{Claimed, Touched, Unfound, made};
 use turns::Turns;
 

@@ -205,12 +205,12 @@ fn d1_the_target_of_a_remove_a_rename_and_an_unchecked_create_must_be_known_or_f
     for (call, want) in cases {
         let cached = cached(Mode::Lease);
         let (mut touched, unfound) = claim(&cached, at(1), &call);
-        let names: Vec<_> = unfound.iter().map(|it| (it.name.to_vec(), it.moves)).collect();
+        let names: Vec<_> = unfound.iter().map(|it| (it.name.to_vec(), it.target == Target::Moved)).collect();
         assert_eq!(names, want, "{call:?}");
         // Its attributes were read under another name, while the call waits for its target.
         read(&cached, at(1), &GETATTR, &user(1), &Reply::Getattr(Ok(file(5))));
-        for Unfound { moves, .. } in &unfound {
-            cached.found(at(2), Key::of(FILE.bytes()), *moves, &mut touched);
+        for unfound in &unfound {
+            cached.found(at(2), Key::of(FILE.bytes()), unfound, &mut touched);
         }
         assert_eq!(told(&cached, at(2), &GETATTR, &user(1)).is_some(), unfound.is_empty());
         cached.ended(at(3), touched, Ended::Done, None);

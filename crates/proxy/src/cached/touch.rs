@@ -12,7 +12,9 @@ use crate::clock::file_time;
 use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, WccData};
+use midas_nfs::nfs3::{
+    Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, Sattr3, WccData,
+};
 use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
@@ -24,8 +26,10 @@ pub(crate) struct Touched {
     loose: bool,
     /// Whether its user was refused to look them up: if it succeeds all the same, something has changed that is not marked.
     unsure: bool,
-    /// Whether that was known from the cache: true while no lease is lost.
+    /// Whether it was known from the cache where a name leads: true while no lease is lost.
     assumed: bool,
+    /// Whether its first name leads somewhere, if that is known.
+    led: Option<bool>,
     /// The part of the export whose marks these are.
     area: usize,
     /// What it may carry from one part to another.
@@ -37,6 +41,8 @@ struct Touch {
     place: Key,
     mark: Mark<Key>,
     tells: Option<Tells>,
+    /// Whether nobody else may change it meanwhile: it must show later whether the call was executed.
+    alone: bool,
 }
 
 /// What a reply may tell of what was marked.
@@ -64,8 +70,10 @@ enum Role {
 pub(crate) struct Unfound {
     pub(crate) dir: Box<[u8]>,
     pub(crate) name: Box<[u8]>,
-    /// Whether it is the name that a RENAME moves.
-    pub(crate) moves: bool,
+    /// What happens to what it leads to.
+    pub(super) target: Target,
+    /// Whether it is the first name of its call.
+    first: bool,
 }
 
 /// Whether a mutation may leave.
@@ -81,22 +89,26 @@ impl Cached {
     pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
         let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
-        for (what, target) in names.into_iter().flatten() {
+        for (number, (what, target)) in names.into_iter().flatten().enumerate() {
             let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
                 self.wait(now, since, call);
                 return Claimed::Busy;
             };
+            if number == 0 {
+                touched.led = found.leads();
+                touched.assumed |= touched.led.is_some();
+            }
             match (target, found) {
                 (Target::None, _) => {}
                 (_, Found::Absent) => touched.assumed = true,
                 (target, Found::Object(object)) => {
                     touched.assumed = true;
-                    self.touch_target(now, object, target == Target::Moved, &mut touched);
+                    self.touch_target(now, object, target, &mut touched);
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
                     let (dir, name) = (what.dir.bytes().into(), what.name.into());
-                    unfound.push(Unfound { dir, name, moves: target == Target::Moved });
+                    unfound.push(Unfound { dir, name, target, first: number == 0 });
                 }
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
@@ -105,6 +117,7 @@ impl Cached {
             self.touch(now, object, role, &mut touched);
         }
         if let Call::Setattr { object, .. } = call {
+            touched.marks.iter_mut().for_each(|touch| touch.alone = true);
             let place = Key::of(object.bytes());
             touched.add(place, self.part(place).cache.mark(now, Of(place).permission()), None);
         }
@@ -112,8 +125,11 @@ impl Cached {
     }
 
     /// It was found where a name leads.
-    pub(crate) fn found(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
-        self.touch_target(now, object, moves, touched);
+    pub(crate) fn found(&self, now: Time, object: Key, unfound: &Unfound, touched: &mut Touched) {
+        if unfound.first {
+            touched.led = Some(true);
+        }
+        self.touch_target(now, object, unfound.target, touched);
     }
 
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
@@ -131,7 +147,7 @@ impl Cached {
         if let Some(made) = made {
             self.gone(now, made);
         }
-        for Touch { place, mark, tells } in touched.marks {
+        for Touch { place, mark, tells, .. } in touched.marks {
             let mut part = self.part(place);
             if matches!(tells, Some(Tells::Leads(..))) {
                 part.claimed.remove(&mark.key());
@@ -214,12 +230,15 @@ impl Cached {
     }
 
     /// What a name leads to is changed with it; a directory that moves has another parent.
-    fn touch_target(&self, now: Time, object: Key, moves: bool, touched: &mut Touched) {
+    fn touch_target(&self, now: Time, object: Key, target: Target, touched: &mut Touched) {
         let mut part = self.part(object);
         let of = Of(object);
-        let also = if moves { of.name(b"..", Kind::Name).key } else { of.permission() };
+        let also = if target == Target::Moved { of.name(b"..", Kind::Name).key } else { of.permission() };
         for key in [of.attributes().key, also] {
             touched.add(object, part.cache.mark(now, key), None);
+        }
+        if let Some([attributes, _]) = touched.marks.last_chunk_mut() {
+            attributes.alone = target == Target::Resized;
         }
     }
 
@@ -237,6 +256,11 @@ impl Touched {
         self.marks.iter().skip(from).map(label)
     }
 
+    /// What nobody else may change meanwhile, though it is no name.
+    pub(crate) fn alone(&self) -> impl Iterator<Item = (Key, Key)> + '_ {
+        self.marks.iter().filter(|touch| touch.alone).map(|touch| (touch.place, touch.mark.key()))
+    }
+
     /// How many marks there are.
     pub(crate) fn len(&self) -> usize {
         self.marks.len()
@@ -245,6 +269,11 @@ impl Touched {
     /// Whether it relies on what the cache knew when it was marked.
     pub(crate) const fn assumed(&self) -> bool {
         self.assumed
+    }
+
+    /// Whether its first name leads somewhere.
+    pub(crate) const fn led(&self) -> Option<bool> {
+        self.led
     }
 
     /// Nobody knows where a name of its leads: its user may not look it up.
@@ -257,7 +286,7 @@ impl Touched {
     }
 
     fn add(&mut self, place: Key, mark: Mark<Key>, tells: Option<Tells>) {
-        self.marks.push(Touch { place, mark, tells });
+        self.marks.push(Touch { place, mark, tells, alone: false });
     }
 }
 
@@ -267,13 +296,25 @@ enum Found {
     Unknown,
 }
 
+impl Found {
+    const fn leads(&self) -> Option<bool> {
+        match self {
+            Self::Object(_) => Some(true),
+            Self::Absent => Some(false),
+            Self::Unknown => None,
+        }
+    }
+}
+
 /// What happens to what a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+pub(super) enum Target {
     /// Nothing.
     None,
-    /// It is removed, replaced or truncated.
+    /// It is removed or replaced, or stays as it is.
     Changed,
+    /// It is cut to a size.
+    Resized,
     /// It has another name.
     Moved,
 }
@@ -292,6 +333,9 @@ impl<'c> Changes<'c> {
         match call {
             Call::Setattr { object, .. } => Self::object(*object),
             Call::Write { file, .. } | Call::Commit { file, .. } => Self::object(*file),
+            Call::Create { place, how: CreateHow::Unchecked(Sattr3 { size: Some(_), .. }) } => {
+                Self::name(*place, Target::Resized)
+            }
             Call::Create { place, how: CreateHow::Unchecked(_) } => Self::name(*place, Target::Changed),
             Call::Create { place, how: CreateHow::Guarded(_) | CreateHow::Exclusive(_) }
             | Call::Mkdir { place, .. }

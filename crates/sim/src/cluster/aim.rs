@@ -35,7 +35,7 @@ impl Plan {
         self.mix = Mix { read_name: 12, read_object: 12, make: 1, remove: 1, rename: 1, ..READS };
         (self.names, self.objects, self.clients) = (4, 6, 12);
         self.suspicion = lease.scale(0.1);
-        self.set_hold(lease * 2);
+        self.set_hold(lease.scale(0.3));
         (self.heavy, self.patience) = (20.0, lease * 4);
         for lease in [2, 5] {
             let (at, node) = (self.at(lease, 10 * rng.below(50) as u64), rng.below(self.terms.size));
@@ -87,9 +87,16 @@ impl Plan {
             Rule::Recall => self.all_crash(rng, ONCE, 1),
             Rule::Lost => self.one_dies(rng),
             Rule::Taint => {
-                self.one_dies(rng);
+                self.set_hold(lease * 4);
+                self.faults.broken = 0.2;
                 (self.mix, self.names, self.objects, self.clients) = (REMOVALS, 4, 6, 10);
                 (self.think, self.heavy) = (lease.scale(0.015), 15.0);
+            }
+            Rule::Trace => {
+                self.one_dies(rng);
+                self.set_hold(lease.scale(0.5));
+                (self.mix, self.names, self.clients) = (CHANGES, 3, 10);
+                self.patience = lease.scale(0.3);
             }
             Rule::Once | Rule::Identity => {
                 (self.mix, self.holds) = (Mix { set: 4, bump: 4, ..ONCE }, true);
@@ -229,4 +236,5 @@ const READS: Mix = Mix { read_name: 0, read_object: 10, set: 0, bump: 0, make: 0
 const OBJECTS: Mix = Mix { set: 2, ..READS };
 const ONCE: Mix = Mix { bump: 4, make: 2, ..READS };
 const REMOVALS: Mix = Mix { read_name: 2, read_object: 20, make: 2, remove: 2, rename: 2, ..READS };
+const CHANGES: Mix = Mix { read_object: 4, set: 4, bump: 6, make: 2, remove: 2, rename: 2, ..READS };
 const NAMES: Mix = Mix { read_name: 6, read_object: 10, make: 2, remove: 2, rename: 3, ..READS };

@@ -84,7 +84,8 @@ impl Checks {
     }
 
     pub(super) fn ran(&mut self, now: Time, truth: &Truth, operation: u64, action: Action) {
-        if truth.runs(operation) > 1 {
+        // What had failed may be tried again by who found that it left nothing.
+        if truth.runs(operation).1 > 1 {
             self.broken(Wrong::Twice, now, format!("operation {operation}, {action:?}"));
         }
     }
@@ -94,7 +95,7 @@ impl Checks {
             return;
         }
         self.mutations += 1;
-        if !action.idempotent() && truth.runs(operation) == 0 {
+        if !action.idempotent() && truth.runs(operation).0 == 0 {
             let detail = format!("operation {operation}, {action:?}, asked at {:.6} s", asked.as_secs_f64());
             self.broken(Wrong::NotDone, now, detail);
         }

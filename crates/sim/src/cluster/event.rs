@@ -93,6 +93,7 @@ pub(super) struct Request {
 #[derive(Clone, Debug)]
 pub(super) enum Brought {
     Seen(Vec<Seen>),
+    Shown(bool),
     Done,
 }
 
@@ -171,6 +172,7 @@ fn kind_of<K>(message: &Message<K>) -> u64 {
         Message::Drop { .. } => 8,
         Message::Tell { .. } => 9,
         Message::Lost { .. } => 10,
+        Message::Found { .. } => 11,
     }
 }
 

@@ -221,7 +221,8 @@ impl Plan {
         let wait = self.terms.lease + self.terms.hold;
         self.calm = Time::ZERO + self.terms.lease * 8;
         self.probe = self.calm + self.suspicion + wait * 2 + self.terms.lease;
-        self.end = self.probe + wait * 2;
+        // The last calls want the same few objects, one at a time.
+        self.end = self.probe + wait * 2 + self.terms.lease * 4;
     }
 }
 

@@ -34,7 +34,7 @@ use midas_core::peer::lease::{Effect, Life, Message};
 use midas_core::rng::{Rng, mix};
 use midas_core::time::{Span, Time};
 use net::Net;
-use node::Node;
+use node::{Node, Whose};
 use servers::Servers;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -291,6 +291,11 @@ impl World {
             }
             Effect::Permit(id, until) => self.permitted(node, id, until),
             Effect::Refused(id, why) => self.refused(node, id, why),
+            Effect::Recall(id) => {
+                if let Some(Whose::Hold(object)) = self.nodes[node].desk.attempts.get(&id).copied() {
+                    self.hold_refused(node, object, id);
+                }
+            }
         }
     }
 

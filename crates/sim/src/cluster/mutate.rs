@@ -6,7 +6,9 @@ use super::node::{Job, Node, Purpose, Stage, Targets, Whose, longer};
 use super::servers::Wants;
 use super::truth::{Key, Seen};
 use midas_core::cache::Ended;
-use midas_core::peer::lease::{AttemptId, Intent, Life, Operation, Outcome, Purpose as Announced, Refusal};
+use midas_core::peer::lease::{
+    AttemptId, Intent, Life, Operation, Outcome, Purpose as Announced, Refusal, State, Trace,
+};
 use midas_core::time::{Span, Time};
 
 impl World {
@@ -91,16 +93,17 @@ impl World {
         server: u16,
     ) -> Intent<Key> {
         let server = (self.plan.stale > Span::ZERO).then_some(server);
-        Intent { operation, keys: keys.into(), names: names.into(), server }
+        Intent { operation, keys: keys.into(), names: names.into(), server, more_of: None, led: None, rank: 0 }
     }
 
     /// Marks what changes in the own cache and announces it.
-    fn announce(&mut self, node: usize, local: Time, operation: u64, intent: Intent<Key>) {
+    fn announce(&mut self, node: usize, local: Time, operation: u64, mut intent: Intent<Key>) {
         let (keys, server) = (intent.keys.clone(), intent.server);
         let Node { cache, desk, member, .. } = &mut self.nodes[node];
         let Some(job) = desk.jobs.get_mut(&operation) else { return };
         job.marks.extend(keys.iter().map(|key| cache.mark(local, *key)));
         job.keys.extend(&keys);
+        intent.rank = job.tries;
         match member.announce(local, intent, Announced::Call) {
             Ok(id) => {
                 job.permits.push((id, Time::ZERO));
@@ -187,7 +190,7 @@ impl World {
         let mut more: Vec<Key> = objects.filter(|key| !job.keys.contains(key)).collect();
         more.sort_unstable();
         more.dedup();
-        let (server, names) = (job.server, job.action.names());
+        let (server, action, names) = (job.server, job.action, job.action.names());
         if more.is_empty() {
             return self.advance(node, operation);
         }
@@ -196,7 +199,8 @@ impl World {
             return self.set_aside(node, operation);
         }
         // With the names that lead there: a lost call on one of them may change these too.
-        let intent = self.intent(None, &more, names, server);
+        let more_of = (!action.idempotent()).then_some(Operation(u128::from(operation)));
+        let intent = Intent { more_of, ..self.intent(None, &more, names, server) };
         self.announce(node, local, operation, intent);
     }
 
@@ -226,10 +230,38 @@ impl World {
                     self.answer(client, operation);
                 }
             }
-            Refusal::Doubtful => {
+            Refusal::Doubtful(id, Trace::Sure(..)) => self.look(node, operation, id),
+            Refusal::Doubtful(_, Trace::Blurred) => {
                 self.end_job(node, operation, &Outcome::NeverLeft);
                 self.nodes[node].desk.jobs.remove(&operation);
             }
+        }
+    }
+
+    /// A server is asked whether it was executed.
+    fn look(&mut self, node: usize, operation: u64, id: AttemptId) {
+        let local = self.local(node);
+        self.end_job(node, operation, &Outcome::NeverLeft);
+        let Some(job) = self.nodes[node].desk.jobs.get_mut(&operation) else { return };
+        job.stage = Stage::Looking;
+        let (server, action) = (job.server, job.action);
+        let call = self.call(node, server, Wants::Look(operation, action));
+        self.nodes[node].desk.calls.insert(call, Purpose::Look(operation, id, local));
+    }
+
+    /// What it left behind shows, or not.
+    pub(super) fn found_out(&mut self, node: usize, operation: u64, (id, since): (AttemptId, Time), shown: bool) {
+        let local = self.local(node);
+        let Node { desk, member, .. } = &mut self.nodes[node];
+        let Some(client) = desk.jobs.get(&operation).map(|job| job.client) else { return };
+        let state = if shown { State::Ended(Some(Box::from([1]))) } else { State::Cancelled };
+        let sure = member.found_out(local, id, (Trace::Sure(None, Span::ZERO), since), &state);
+        if sure && shown {
+            desk.jobs.remove(&operation);
+            desk.done.insert(operation);
+            self.answer(client, operation);
+        } else {
+            self.set_aside(node, operation);
         }
     }
 

@@ -67,6 +67,8 @@ pub(super) enum Purpose {
     /// Where the names of a mutation lead.
     Lookup(u64),
     Mutation(u64),
+    /// Whether a mutation in doubt was executed.
+    Look(u64, AttemptId, Time),
     /// A mutation that goes under a hold: the object, the operation and the client that waits.
     Held(u8, u64, usize),
 }
@@ -122,7 +124,7 @@ pub(super) enum Stage {
     Aside,
     /// It waits for permits.
     Waiting,
-    /// It asks where its names lead.
+    /// It asks where its names lead, or whether it was executed.
     Looking,
     /// It is at the server.
     Sent,

@@ -115,9 +115,12 @@ impl World {
         match (purpose, brought) {
             (Purpose::Read(flight), Brought::Seen(seen)) => self.landed(node, flight, seen[0]),
             (Purpose::Lookup(operation), Brought::Seen(seen)) => self.looked_up(node, operation, seen),
+            (Purpose::Look(operation, id, since), Brought::Shown(shown)) => {
+                self.found_out(node, operation, (id, since), *shown);
+            }
             (Purpose::Mutation(operation), _) => self.done(node, operation),
             (Purpose::Held(object, operation, client), _) => self.done_held(node, object, operation, client),
-            (Purpose::Read(_) | Purpose::Lookup(_), Brought::Done) => unreachable!("reads bring what they saw"),
+            (Purpose::Read(_) | Purpose::Lookup(_) | Purpose::Look(..), _) => unreachable!("reads bring what they saw"),
         }
         self.pump(node);
     }
@@ -131,7 +134,7 @@ impl World {
                 // Who waits asks again by itself.
                 drop(self.forget(node, flight));
             }
-            Purpose::Lookup(operation) => self.set_aside(node, operation),
+            Purpose::Lookup(operation) | Purpose::Look(operation, ..) => self.set_aside(node, operation),
             Purpose::Mutation(operation) => self.broken(node, operation),
             Purpose::Held(object, ..) => self.lost_held(node, object),
         }

@@ -28,6 +28,8 @@ pub(super) struct Call {
 pub(super) enum Wants {
     Read(Vec<Key>),
     Mutate(u64, Action),
+    /// Whether it shows that this was executed.
+    Look(u64, Action),
 }
 
 impl World {
@@ -60,6 +62,7 @@ impl World {
             Wants::Read(keys) => {
                 Brought::Seen(keys.iter().map(|key| self.truth.read(self.now, server, *key)).collect())
             }
+            Wants::Look(operation, action) => Brought::Shown(self.truth.shows(operation, action)),
             Wants::Mutate(operation, action) => {
                 self.truth.run(self.now, server, operation, action, &mut self.rng);
                 self.checks.ran(self.now, &self.truth, operation, action);

@@ -33,15 +33,17 @@ impl Action {
     pub(super) fn keys(self) -> Vec<Key> {
         let mut keys = self.names();
         match self {
-            Self::Set(object) | Self::Bump(object) | Self::Make(_, object) => keys.push(Key::Object(object)),
-            Self::Read(_) | Self::Remove(_) | Self::Rename(..) => {}
+            Self::Set(object) | Self::Make(_, object) => keys.push(Key::Object(object)),
+            Self::Read(_) | Self::Bump(_) | Self::Remove(_) | Self::Rename(..) => {}
         }
         keys
     }
 
     pub(super) fn names(self) -> Vec<Key> {
         match self {
-            Self::Read(_) | Self::Set(_) | Self::Bump(_) => Vec::new(),
+            Self::Read(_) | Self::Set(_) => Vec::new(),
+            // What it did shows as long as nobody else changes the same.
+            Self::Bump(object) => vec![Key::Object(object)],
             Self::Make(name, _) | Self::Remove(name) => vec![Key::Name(name)],
             Self::Rename(from, to) => vec![Key::Name(from), Key::Name(to)],
         }
@@ -70,6 +72,8 @@ pub(super) struct Seen {
 struct Change {
     at: Time,
     seen: Seen,
+    /// Which operation made it.
+    by: u64,
     /// When each server knows of it.
     known: [Time; SERVERS_MAX],
 }
@@ -77,14 +81,15 @@ struct Change {
 #[derive(Debug)]
 pub(super) struct Truth {
     keys: BTreeMap<Key, Vec<Change>>,
-    /// How often an operation ran that must run once.
-    ran: BTreeMap<u64, u32>,
+    /// How often an operation ran that must run once, and how often since it changed something.
+    ran: BTreeMap<u64, (u32, u32)>,
     stale: Span,
 }
 
 impl Truth {
     pub(super) fn new(names: u8, objects: u8, stale: Span) -> Self {
-        let first = |leads| vec![Change { at: Time::ZERO, seen: Seen { number: 0, leads }, known: Default::default() }];
+        let first =
+            |leads| vec![Change { at: Time::ZERO, seen: Seen { number: 0, leads }, by: 0, known: Default::default() }];
         let named = (0..names).map(|name| (Key::Name(name), first(Some(name % objects).filter(|_| name % 2 == 0))));
         let keys = named.chain((0..objects).map(|object| (Key::Object(object), first(None)))).collect();
         Self { keys, ran: BTreeMap::new(), stale }
@@ -98,12 +103,13 @@ impl Truth {
 
     /// Executes a mutation; whether it did anything.
     pub(super) fn run(&mut self, now: Time, server: u16, operation: u64, action: Action, rng: &mut Rng) -> bool {
-        if !action.idempotent() {
-            *self.ran.entry(operation).or_default() += 1;
-        }
         let changes = self.changes(action);
+        if !action.idempotent() {
+            let (ran, since) = self.ran.entry(operation).or_default();
+            (*ran, *since) = (*ran + 1, *since + u32::from(*since > 0 || !changes.is_empty()));
+        }
         for (key, leads) in &changes {
-            self.change(now, server, *key, *leads, rng);
+            self.change(now, (server, operation), *key, *leads, rng);
         }
         !changes.is_empty()
     }
@@ -136,7 +142,7 @@ impl Truth {
         self.keys[&Key::Name(name)].last().expect("a first state").seen.leads
     }
 
-    fn change(&mut self, now: Time, server: u16, key: Key, leads: Option<u8>, rng: &mut Rng) {
+    fn change(&mut self, now: Time, (server, by): (u16, u64), key: Key, leads: Option<u8>, rng: &mut Rng) {
         let stale = self.stale;
         let history = self.keys.get_mut(&key).expect("keys are fixed");
         let last = *history.last().expect("a first state");
@@ -145,7 +151,13 @@ impl Truth {
             true => now,
             false => (now + stale.scale(rng.unit())).max(last.known[other]),
         });
-        history.push(Change { at: now, seen: Seen { number: last.seen.number + 1, leads }, known });
+        history.push(Change { at: now, seen: Seen { number: last.seen.number + 1, leads }, by, known });
+    }
+
+    /// Whether it shows that an operation ran: nobody has changed since what it was to change. One that changed nothing shows nothing.
+    pub(super) fn shows(&self, operation: u64, action: Action) -> bool {
+        let last = |key: &Key| self.keys[key].last().is_some_and(|change| change.by == operation);
+        action.names().first().is_some_and(last)
     }
 
     /// Whether a state was current at some moment of this time.
@@ -163,7 +175,8 @@ impl Truth {
         (history[at].at, history.get(at + 1).map_or(Time::FAR, |next| next.at))
     }
 
-    pub(super) fn runs(&self, operation: u64) -> u32 {
+    /// How often an operation ran, and how often since it changed something, that time included.
+    pub(super) fn runs(&self, operation: u64) -> (u32, u32) {
         self.ran.get(&operation).copied().unwrap_or_default()
     }
 }

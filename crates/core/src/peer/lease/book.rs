@@ -3,7 +3,8 @@
 //! Invariant: an attempt that is over stays over. Who is not over marks its keys, and so does, for a while, who ended on a name that a lost
 //! call may still change. Bounded: unfinished ones by the calls under way in the cluster, finished ones by [`FINISHED_MAX`].
 
-use super::attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
+use super::attempt::{AttemptId, Intent, Operation, Refusal, Sight, State, Told, Trace};
+use super::turn::Deferred;
 use super::view::Life;
 use super::{Effect, Member, Rule};
 use crate::time::{Span, Time};
@@ -13,36 +14,57 @@ use alloc::vec::Vec;
 /// Every attempt that matters.
 #[derive(Debug)]
 pub(super) struct Book<K> {
-    records: BTreeMap<AttemptId, Record<K>>,
-    /// Attempts of an operation.
-    operations: BTreeMap<Operation, Vec<AttemptId>>,
-    /// Attempts that are not over, by what they change.
-    keys: BTreeMap<K, Vec<AttemptId>>,
+    pub(super) records: BTreeMap<AttemptId, Record<K>>,
+    /// Attempts of an operation, and those that announce more of them.
+    pub(super) operations: BTreeMap<Operation, Vec<AttemptId>>,
+    /// Attempts that are not over, or in doubt with a trace that is not blurred, by what they change.
+    pub(super) keys: BTreeMap<K, Vec<AttemptId>>,
+    /// What somebody must change alone and could not yet: until then nobody begins to change it beside others.
+    pub(super) wanted: BTreeMap<K, Time>,
+    /// Others' announcements that wait until something is over.
+    pub(super) deferred: BTreeMap<AttemptId, Deferred<K>>,
+    /// Whether something is over since they were looked at.
+    pub(super) freed: bool,
+    /// What a call that was lost or copied may change until then.
+    pub(super) shaken: BTreeMap<K, Time>,
     /// Until when servers other than this one may not know what the key is.
-    fences: BTreeMap<(K, u16), Time>,
+    pub(super) fences: BTreeMap<(K, u16), Time>,
     /// When a record must be looked at.
-    due: BTreeSet<(Time, AttemptId)>,
+    pub(super) due: BTreeSet<(Time, AttemptId)>,
     /// Those that are over, the oldest first.
-    finished: VecDeque<(Time, AttemptId)>,
+    pub(super) finished: VecDeque<(Time, AttemptId)>,
     /// The same of those that may be executed twice: nobody asks for them again.
-    passed: VecDeque<(Time, AttemptId)>,
+    pub(super) passed: VecDeque<(Time, AttemptId)>,
     /// The newest of one's own.
-    sequence: u64,
-    pending: usize,
+    pub(super) sequence: u64,
+    pub(super) pending: usize,
+    pub(super) rules: super::Rules,
 }
 
 #[derive(Debug)]
-struct Record<K> {
-    intent: Intent<K>,
-    state: State,
-    /// When it was last acknowledged here, or told.
-    learned: Time,
+pub(super) struct Record<K> {
+    pub(super) intent: Intent<K>,
+    pub(super) state: State,
+    /// When it was first acknowledged somewhere, as far as is known.
+    pub(super) begun: Time,
+    /// When it was last acknowledged here.
+    pub(super) heard: Time,
+    /// When it was last acknowledged here, or by another member that told of it.
+    pub(super) learned: Time,
     /// When it cannot run any more, though nobody says so.
-    deadline: Option<Time>,
+    pub(super) deadline: Option<Time>,
+    /// Whether its owner is gone.
+    pub(super) orphan: bool,
+    /// Whether another member knows of it, or it is one's own.
+    pub(super) shared: bool,
+    /// Whether its names will show if it ran.
+    pub(super) sight: Sight,
+    /// In doubt, and its names show whether it ran. Until then nobody else changes them; who does afterwards blurs them.
+    pub(super) trace: Option<Time>,
     /// Whether caches are told to keep nothing of it.
-    marks: bool,
+    pub(super) marks: bool,
     /// It ended, but until then a copy of it, or a lost call on a name of its, may change the same.
-    until: Option<Time>,
+    pub(super) until: Option<Time>,
 }
 
 impl<K> Record<K> {
@@ -50,20 +72,32 @@ impl<K> Record<K> {
     const fn lingers(&self) -> bool {
         self.until.is_some()
     }
+
+    /// Only what it was is remembered, if it is over and nobody needs more.
+    pub(super) fn tidy_up(&mut self) {
+        if self.state != State::Pending && !self.marks && self.until.is_none() && self.trace.is_none() {
+            self.intent.forget_keys();
+        }
+    }
 }
 
-impl<K> Default for Book<K> {
-    fn default() -> Self {
+impl<K> Book<K> {
+    pub(super) const fn new(rules: super::Rules) -> Self {
         Self {
             records: BTreeMap::new(),
             operations: BTreeMap::new(),
             keys: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            freed: false,
+            shaken: BTreeMap::new(),
             fences: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
             passed: VecDeque::new(),
             sequence: 0,
             pending: 0,
+            rules,
         }
     }
 }
@@ -100,64 +134,108 @@ impl<K: Copy + Ord> Book<K> {
     }
 
     /// All of it, as others are told.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told<K>> + '_ {
-        self.records.iter().map(tell)
+    pub(super) fn told(&self, now: Time) -> impl Iterator<Item = Told<K>> + '_ {
+        self.records.iter().map(move |known| tell(now, known))
     }
 
     /// What is unfinished, and what of one's own ended since then, or marks though it ended: its end may have been said to nobody's ears.
-    pub(super) fn told_since(&self, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
+    pub(super) fn told_since(&self, now: Time, then: Time, me: Life) -> impl Iterator<Item = Told<K>> + '_ {
         let unfinished = self.records.iter().filter(|(_, record)| record.state == State::Pending);
         let recent =
             self.finished.iter().rev().take_while(move |(at, _)| *at >= then).filter(move |(_, id)| id.owner == me);
         let ended = recent.filter_map(|(_, id)| self.records.get_key_value(id));
         let lingering = self.records.iter().filter(move |(id, record)| id.owner == me && record.lingers());
         let ended = ended.filter(|(_, record)| record.intent.operation.is_some() && !record.lingers());
-        unfinished.chain(lingering).chain(ended).map(tell)
+        unfinished.chain(lingering).chain(ended).map(move |known| tell(now, known))
     }
 
     /// A new one that may run.
     pub(super) fn insert(&mut self, now: Time, id: AttemptId, intent: Intent<K>, state: State) {
-        if let Some(operation) = intent.operation {
+        if let Some(operation) = intent.part_of() {
             self.operations.entry(operation).or_default().push(id);
         }
+        self.tell_led(id, &intent);
+        let mut sight = Sight::Blurred;
         if state == State::Pending {
             self.pending += 1;
+            // Whoever is let through beside a lost call hides what that one did.
+            self.blur(id, &intent.keys, |other| other.trace.is_some() || other.deadline.is_some());
+            for name in &intent.names {
+                self.wanted.remove(name);
+            }
             intent.keys.iter().for_each(|key| self.keys.entry(*key).or_default().push(id));
+            if !intent.names.iter().any(|key| self.shaken.get(key).is_some_and(|until| now < *until)) {
+                sight = Sight::Clear;
+            }
         } else {
-            let operation = intent.operation.filter(|_| state != State::Cancelled);
-            self.over_since(operation).push_back((now, id));
+            let remembered = remembered(&intent, &state, false);
+            self.over_since(remembered).push_back((now, id));
         }
-        self.records.insert(id, Record { intent, state, learned: now, deadline: None, marks: false, until: None });
+        let (deadline, until, trace) = (None, None, None);
+        let (orphan, shared, marks) = (false, true, false);
+        let record = Record {
+            intent,
+            state,
+            begun: now,
+            heard: now,
+            learned: now,
+            deadline,
+            orphan,
+            shared,
+            sight,
+            trace,
+            marks,
+            until,
+        };
+        self.records.insert(id, record);
+    }
+
+    /// One that may run, as another member told that acknowledged it so long ago.
+    fn insert_told(&mut self, now: Time, id: AttemptId, intent: Intent<K>, age: Span) {
+        self.insert(now, id, intent, State::Pending);
+        if let Some(record) = self.records.get_mut(&id) {
+            (record.begun, record.heard, record.learned) = (now - age, now - age, now - age);
+        }
     }
 
     /// Why nobody may begin this now.
-    fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> Option<Refusal> {
-        let others = intent.operation.and_then(|operation| self.operations.get(&operation));
-        let others = others.into_iter().flatten().filter(|other| Some(**other) != id);
-        let same = others.filter_map(|other| self.records.get(other)).find_map(|record| match &record.state {
-            State::Cancelled => None,
-            State::Pending => Some(Refusal::UnderWay),
+    fn refusal(&self, now: Time, (me, id): (Life, Option<AttemptId>), intent: &Intent<K>) -> Option<Refusal> {
+        let rules = self.rules;
+        let tries = intent.operation.and_then(|operation| self.operations.get(&operation)).into_iter().flatten();
+        let tries = tries.filter(|other| Some(**other) != id).filter_map(|id| Some((*id, self.records.get(id)?)));
+        let executed = |(_, record): (AttemptId, &Record<K>)| match &record.state {
             State::Ended(answer) | State::Copied(answer) => Some(Refusal::Executed(answer.clone())),
-            State::Unknown => rules.has(Rule::Doubt).then_some(Refusal::Doubtful),
+            State::Pending | State::Unknown | State::Cancelled => None,
+        };
+        let doubtful = |(id, record): (AttemptId, &Record<K>)| {
+            let sure = || Trace::Sure(record.intent.led, now.since(record.begun));
+            let trace = if self.is_blurred(id) { Trace::Blurred } else { sure() };
+            let tried = record.state == State::Unknown && record.intent.operation.is_some();
+            (tried && rules.has(Rule::Doubt)).then_some(Refusal::Doubtful(id, trace))
+        };
+        // One that is known to have run says more than others of which less is known.
+        let same = tries.clone().find_map(executed).or_else(|| {
+            // What announces more of an operation is under way with it, and keeps others from it.
+            let owner = id.map_or(me, |id| id.owner);
+            let more = |id: AttemptId, record: &Record<K>| record.intent.more_of.is_some() && id.owner == owner;
+            let under_way = |(id, record): (AttemptId, &Record<K>)| record.state == State::Pending && !more(id, record);
+            if tries.clone().any(under_way) { Some(Refusal::UnderWay) } else { tries.clone().find_map(doubtful) }
         });
         let once = same.filter(|_| rules.has(Rule::Once));
         let fenced = rules.has(Rule::Fence) && self.fenced(now, intent);
-        once.or_else(|| (fenced || self.busy(id, intent, rules)).then_some(Refusal::Busy))
+        once.or_else(|| (fenced || self.busy(now, (me, id), intent)).then_some(Refusal::Busy))
     }
 
-    /// Whether another attempt changes one of its names, or changes the same at another server.
-    fn busy(&self, id: Option<AttemptId>, intent: &Intent<K>, rules: super::Rules) -> bool {
-        let clashes = |key: &K, other: &Record<K>| {
-            let named = intent.names.contains(key) || other.intent.names.contains(key);
-            let elsewhere = intent.server.zip(other.intent.server).is_some_and(|(ours, theirs)| ours != theirs);
-            // A lost call does not block a name, but where it may run the next one must.
-            named && other.deadline.is_none() && rules.has(Rule::Name) || elsewhere && rules.has(Rule::Fence)
-        };
-        let others = |key: &K| {
-            let ids = self.keys.get(key).into_iter().flatten().filter(|other| Some(**other) != id);
-            ids.filter_map(|other| self.records.get(other)).any(|other| clashes(key, other))
-        };
-        intent.keys.iter().any(others)
+    /// It blocks nothing any more.
+    pub(super) fn leave(&mut self, id: AttemptId, of: &[K]) {
+        for key in of {
+            if let Some(ids) = self.keys.get_mut(key) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.keys.remove(key);
+                }
+            }
+        }
     }
 
     /// Whether one of its keys was changed elsewhere a moment ago.
@@ -176,39 +254,37 @@ impl<K: Copy + Ord> Book<K> {
         self.fences.extend(intent.keys.iter().map(|key| ((*key, server), until)));
     }
 
-    /// Until when a lost call may still change one of these names.
-    fn tainted(&self, id: AttemptId, names: &[K]) -> Option<Time> {
-        let lost = |other: &AttemptId| self.records.get(other).and_then(|record| record.deadline);
-        let of =
-            |name: &K| self.keys.get(name).into_iter().flatten().filter(|other| **other != id).filter_map(lost).max();
+    /// Until when a lost call may still change one of these names. Of two that must not run at once one is lost, though nobody said so here:
+    /// since before the other was let through, and until then at most.
+    fn tainted(&self, id: AttemptId, names: &[K], at_most: Option<Time>) -> Option<Time> {
+        let lost = |name: &K, other: &Record<K>| {
+            let clashes =
+                other.state == State::Pending && other.intent.names.contains(name) && self.rules.has(Rule::Name);
+            other.deadline.or_else(|| at_most.filter(|_| clashes))
+        };
+        let of = |name: &K| self.on(*name, Some(id)).filter_map(|(_, other)| lost(name, other)).max();
         names.iter().filter_map(of).max()
     }
 
-    /// It is over: what it changes is free, though until then nothing of it is to be kept.
-    fn close(&mut self, now: Time, id: AttemptId, state: State, until: Option<Time>) {
-        let Self { records, keys, pending, .. } = self;
-        let Some(record) = records.get_mut(&id) else { return };
-        record.until = until;
-        for key in &record.intent.keys {
-            if let Some(ids) = keys.get_mut(key) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    keys.remove(key);
-                }
-            }
+    /// It is over: what it changes is free, though until then nothing of it is to be kept. What is in doubt may show until then whether it ran.
+    fn close(&mut self, now: Time, id: AttemptId, state: State, (until, trace): (Option<Time>, Option<Time>)) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let keys = record.intent.keys.clone();
+        (record.state, record.deadline, record.until) = (state, None, until);
+        self.pending -= 1;
+        self.freed = true;
+        self.leave(id, &keys);
+        if let Some(trace) = trace {
+            self.trace(trace, id);
         }
-        *pending -= 1;
-        (record.state, record.deadline) = (state, None);
-        if !record.marks && until.is_none() {
-            record.intent.forget_keys();
-        }
-        // A try that never left is of no use to who asks again.
-        let operation = record.intent.operation.filter(|_| record.state != State::Cancelled);
-        self.over_since(operation).push_back((now, id));
+        let Some(record) = self.records.get_mut(&id) else { return };
+        record.tidy_up();
+        let remembered = remembered(&record.intent, &record.state, record.orphan);
+        self.over_since(remembered).push_back((now, id));
     }
 
-    fn over_since(&mut self, operation: Option<Operation>) -> &mut VecDeque<(Time, AttemptId)> {
-        if operation.is_some() { &mut self.finished } else { &mut self.passed }
+    const fn over_since(&mut self, remembered: bool) -> &mut VecDeque<(Time, AttemptId)> {
+        if remembered { &mut self.finished } else { &mut self.passed }
     }
 
     /// Forgets what no client asks for any more.
@@ -218,8 +294,9 @@ impl<K: Copy + Ord> Book<K> {
         let mut over = lapsed(now, remember, passed, PASSED_MAX, marks);
         over.extend(lapsed(now, remember, finished, FINISHED_MAX, marks));
         for id in over {
+            self.untrace(id);
             let Some(record) = self.records.remove(&id) else { continue };
-            let Some(operation) = record.intent.operation else { continue };
+            let Some(operation) = record.intent.part_of() else { continue };
             if let Some(ids) = self.operations.get_mut(&operation) {
                 ids.retain(|other| *other != id);
                 if ids.is_empty() {
@@ -231,25 +308,38 @@ impl<K: Copy + Ord> Book<K> {
 }
 
 impl<K: Copy + Ord> Member<K> {
-    pub(super) fn refusal(&self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
-        self.book.refusal(now, id, intent, self.rules)
+    /// Why nobody may begin this now. What must be changed alone is kept for it for a while, and what is in doubt for who asks.
+    pub(super) fn refusal(&mut self, now: Time, id: Option<AttemptId>, intent: &Intent<K>) -> Option<Refusal> {
+        let why = self.book.refusal(now, (self.me, id), intent)?;
+        match (&why, intent.operation) {
+            (Refusal::Busy, _) => {
+                self.make_way(now, &intent.names);
+            }
+            (Refusal::Doubtful(_, Trace::Sure(..)), Some(operation)) => {
+                self.book.extend(now + self.terms.lease, operation);
+            }
+            _ => {}
+        }
+        Some(why)
     }
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
-    pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: Intent<K>) -> Result<(), Refusal> {
+    pub(super) fn enter(&mut self, now: Time, id: AttemptId, intent: &Intent<K>) -> Result<(), Refusal> {
         if self.book.state(id).is_some_and(|state| *state != State::Pending) {
             return Err(Refusal::Over);
         }
-        self.supersede(now, id, &intent);
+        self.supersede(now, id, intent);
         // One that was told by another, or before it was announced, was not let through by that.
-        if let Some(why) = self.refusal(now, Some(id), &intent) {
+        if let Some(why) = self.refusal(now, Some(id), intent) {
             return Err(why);
         }
         match self.book.records.get_mut(&id) {
             // Announced once more it is under way again.
-            Some(record) => (record.learned, record.deadline) = (now, None),
+            Some(record) => {
+                (record.heard, record.learned, record.deadline, record.orphan) = (now, now, None, false);
+            }
             None => {
-                self.book.insert(now, id, intent, State::Pending);
+                self.book.insert(now, id, intent.clone(), State::Pending);
                 self.mark(id);
             }
         }
@@ -268,11 +358,23 @@ impl<K: Copy + Ord> Member<K> {
 
     /// What another member knows is known here too (R3).
     pub(super) fn merge(&mut self, now: Time, told: Told<K>) {
-        let Told { id, intent, state } = told;
+        let Told { id, intent, state, age, sight } = told;
         if id.owner == self.me {
             return;
         }
         let over = state != State::Pending;
+        self.book.tell_led(id, &intent);
+        let news = self.book.state(id).is_none();
+        if let Some(record) = self.book.records.get_mut(&id) {
+            record.begun = record.begun.min(now - age);
+            record.shared |= self.view.is_some();
+        }
+        let doubtful = matches!(state, State::Pending | State::Unknown);
+        // In doubt, and somebody has changed the same.
+        let blurred = doubtful && sight == Sight::Blurred;
+        if doubtful && sight == Sight::Clear {
+            self.confirm(id);
+        }
         // It ended and is told with what it changes: that may change once more.
         let lingers = over && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
         match self.book.state(id) {
@@ -284,8 +386,16 @@ impl<K: Copy + Ord> Member<K> {
                 }
                 self.over(now, id, state);
             }
+            // Who did not hear its last announcement takes it for over too early.
+            Some(State::Pending) if state == State::Unknown => {}
             Some(_) if over => self.over(now, id, state),
-            Some(_) => {}
+            Some(_) => self.announced_elsewhere(now, id, age),
+            None if state == State::Unknown && !blurred && intent.part_of().is_some() && self.is_gone(id.owner) => {
+                // Whether it may still run is not known here: it is as if it were told of in time.
+                self.book.insert_told(now, id, intent, age);
+                self.mark(id);
+                self.lose(now, id);
+            }
             None if over && intent.operation.is_none() && intent.server.is_none() && !lingers => {}
             None if over => {
                 let ran = state != State::Cancelled;
@@ -298,10 +408,29 @@ impl<K: Copy + Ord> Member<K> {
                 }
             }
             None => {
-                self.book.insert(now, id, intent, state);
+                self.book.insert_told(now, id, intent, age);
                 self.mark(id);
                 self.lose(now, id);
             }
+        }
+        let shaken = news && self.book.is_shaken(id);
+        if let Some(record) = self.book.records.get_mut(&id).filter(|_| blurred || news) {
+            // Who tells of it was there when it was announced.
+            record.sight = if shaken { Sight::Blurred } else { sight };
+            if record.sight != Sight::Clear {
+                self.book.untrace(id);
+            }
+        }
+    }
+
+    /// Another member let an attempt through, perhaps later than this one: a lost one may run for as long as that one knows.
+    fn announced_elsewhere(&mut self, now: Time, id: AttemptId, age: Span) {
+        let Some(record) = self.book.records.get_mut(&id).filter(|record| record.state == State::Pending) else {
+            return;
+        };
+        record.learned = record.learned.max(now - age);
+        if record.orphan {
+            self.lose(now, id);
         }
     }
 
@@ -312,23 +441,34 @@ impl<K: Copy + Ord> Member<K> {
             if state != State::Pending {
                 record.state = state;
             }
+            if record.state != State::Unknown {
+                self.book.untrace(id);
+            }
             return;
         }
         let Some(record) = self.book.records.get(&id).filter(|record| record.state == State::Pending) else { return };
         if state == State::Pending {
             return;
         }
-        let taint = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
-            true => self.book.tainted(id, &record.intent.names),
-            false => None,
+        let doubt = state == State::Unknown && record.orphan && record.intent.part_of().is_some();
+        let held = now + self.terms.longer(self.terms.hold);
+        let (taint, lost) = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
+            true => [Some(held), None].map(|at_most| self.book.tainted(id, &record.intent.names, at_most)).into(),
+            false => (None, None),
         };
         let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
-        let copies = copies.then(|| now + self.terms.longer(self.terms.hold));
+        let copies = copies.then_some(held);
         if state != State::Cancelled {
             self.book.fence(now, now + self.terms.longer(self.terms.stale), id);
         }
         let until = taint.max(copies).filter(|until| now < *until);
-        self.book.close(now, id, state, until);
+        // Its client may have to wait for its own proxy to come back.
+        let trace = doubt.then(|| now + self.terms.longer(self.terms.lease + self.terms.hold));
+        self.book.close(now, id, state, (until, trace));
+        // Two that are known beside each other, because the end of one was late, hide nothing: whoever knows of a lost one says so.
+        if let Some(until) = lost.max(copies).filter(|until| now < *until) {
+            self.book.shake(now, until, id);
+        }
         match until {
             Some(until) => {
                 self.book.due.insert((until, id));
@@ -366,15 +506,34 @@ impl<K: Copy + Ord> Member<K> {
         }
     }
 
+    /// Whether that life is in the view no longer. Outside of every view nothing is known of anybody.
+    fn is_gone(&self, owner: Life) -> bool {
+        self.view.as_ref().is_some_and(|view| !view.has(owner))
+    }
+
     fn lose(&mut self, now: Time, id: AttemptId) {
-        // Outside of every view nothing is known of anybody.
-        let lost = self.view.as_ref().is_some_and(|view| !view.has(id.owner));
+        self.lose_until(now, now, id);
+    }
+
+    /// If its owner is gone it may run for as long as it was let through, and until then at least.
+    fn lose_until(&mut self, now: Time, at_least: Time, id: AttemptId) {
+        let lost = self.is_gone(id.owner);
         let span = self.terms.longer(self.terms.lease + self.terms.hold);
         let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
         let Some(record) = self.book.records.get_mut(&id) else { return };
-        record.deadline = lost.then(|| (record.learned + patience).max(now));
+        record.orphan = lost;
+        // What a server does not know of yet does not show there.
+        if self.terms.stale > Span::ZERO {
+            record.sight = Sight::Blurred;
+        }
+        record.deadline = lost.then(|| (record.learned + patience).max(at_least));
+        let shared = record.shared;
         if let Some(deadline) = record.deadline {
             self.book.due.insert((deadline, id));
+            // What only a disk tells of may have ended long ago, or never left: others will tell.
+            if shared {
+                self.book.shake(now, deadline, id);
+            }
         }
     }
 
@@ -386,7 +545,9 @@ impl<K: Copy + Ord> Member<K> {
             return;
         };
         record.deadline = Some(until);
+        self.book.freed = true;
         self.book.due.insert((until, id));
+        self.book.shake(now, until, id);
     }
 
     /// Records whose time has come.
@@ -395,6 +556,13 @@ impl<K: Copy + Ord> Member<K> {
             self.book.due.remove(&(at, id));
             let Some(record) = self.book.records.get(&id) else { continue };
             match (&record.state, record.deadline) {
+                // Another member may have let it through later than this one.
+                (State::Pending, Some(deadline))
+                    if deadline <= now && record.orphan && self.installed != self.epoch =>
+                {
+                    let later = now + Span::from_nanos(self.terms.lease.as_nanos() / POSTPONED);
+                    self.lose_until(now, later, id);
+                }
                 (State::Pending, Some(deadline)) if deadline <= now => {
                     if id.owner == self.me {
                         self.say_all(&super::Message::Over { id, state: State::Unknown });
@@ -411,9 +579,10 @@ impl<K: Copy + Ord> Member<K> {
     }
 
     /// Until when what ended on these names is not to be kept: a lost call may change it.
-    pub(super) fn taint(&self, id: AttemptId) -> Option<Time> {
+    pub(super) fn taint(&self, now: Time, id: AttemptId) -> Option<Time> {
         let names = &self.book.intent(id)?.names;
-        self.book.tainted(id, names).filter(|_| self.rules.has(Rule::Taint))
+        let held = now + self.terms.longer(self.terms.hold);
+        self.book.tainted(id, names, Some(held)).filter(|_| self.rules.has(Rule::Taint))
     }
 
     fn mark(&mut self, id: AttemptId) {
@@ -428,7 +597,7 @@ impl<K: Copy + Ord> Member<K> {
         self.unmark(id);
         if let Some(record) = self.book.records.get_mut(&id) {
             record.until = None;
-            record.intent.forget_keys();
+            record.tidy_up();
         }
     }
 
@@ -437,9 +606,7 @@ impl<K: Copy + Ord> Member<K> {
         let Some(record) = self.book.records.get_mut(&id).filter(|record| record.marks) else { return };
         record.marks = false;
         let keys = record.intent.keys.clone();
-        if record.state != State::Pending {
-            record.intent.forget_keys();
-        }
+        record.tidy_up();
         self.effects.push_back(Effect::Unmark(id));
         if !self.rules.has(Rule::Set) {
             let shares = |record: &Record<K>| record.marks && record.intent.keys.iter().any(|key| keys.contains(key));
@@ -470,10 +637,25 @@ fn lapsed(
     over
 }
 
-fn tell<K: Copy>((id, record): (&AttemptId, &Record<K>)) -> Told<K> {
-    Told { id: *id, intent: record.intent.clone(), state: record.state.clone() }
+/// Whether a client may ask for an attempt that is over. One that never left is of no use to it, but to a lost member that comes back and knows
+/// of its own alone; one that announced more of an operation is, as long as it is in doubt.
+fn remembered<K>(intent: &Intent<K>, state: &State, orphan: bool) -> bool {
+    match (intent.operation, state) {
+        (Some(_), State::Cancelled) => orphan,
+        (Some(_), _) => true,
+        (None, State::Unknown) => intent.more_of.is_some(),
+        (None, _) => false,
+    }
 }
 
+fn tell<K: Copy>(now: Time, (id, record): (&AttemptId, &Record<K>)) -> Told<K> {
+    let traced = record.state != State::Unknown || record.trace.is_some();
+    let sight = if traced { record.sight } else { Sight::Blurred };
+    Told { id: *id, intent: record.intent.clone(), state: record.state.clone(), age: now.since(record.heard), sight }
+}
+
+/// What a lost member's call did is not asked before every other one has told what it knows; whether they have, after this part of a term each.
+const POSTPONED: u64 = 8;
 /// Attempts that may be executed twice and are over: a late message of one finds it.
 const PASSED_MAX: usize = 1 << 10;
 /// Attempts that are over and remembered, at most: what the parts of a grant hold.

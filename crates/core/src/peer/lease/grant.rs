@@ -65,8 +65,8 @@ impl<K: Copy + Ord> Member<K> {
         }
         let term = now - self.terms.longer(self.terms.lease);
         let told = match (self.rules.has(Rule::Carry), since) {
-            (true, None) => self.book.told().collect(),
-            (true, Some(since)) => self.book.told_since(since.min(term), self.me).collect(),
+            (true, None) => self.book.told(now).collect(),
+            (true, Some(since)) => self.book.told_since(now, since.min(term), self.me).collect(),
             (false, _) => Vec::new(),
         };
         let (until, epoch, past) = (now + self.terms.lease, self.epoch, self.memory());
@@ -103,12 +103,23 @@ impl<K: Copy + Ord> Member<K> {
         if !self.current(from, epoch) || part >= PARTS_MAX {
             return;
         }
-        for told in told {
-            self.merge(now, told);
-        }
+        self.merge_all(now, from, told);
         let peer = self.peer(from);
         let heard = peer.heard.filter(|(of, _)| *of == asked).map_or(0, |(_, parts)| parts);
         peer.heard = Some((asked, heard | 1 << part));
+    }
+
+    /// What a member tells is known here too. Of a member that is in the view itself another one knows nothing new to tell that is unfinished:
+    /// what is not known here may be over and forgotten, and would be told to and fro for ever.
+    pub(super) fn merge_all(&mut self, now: Time, from: Life, told: Vec<Told<K>>) {
+        for told in told {
+            let owner = told.id.owner;
+            let lives = owner != from && self.view.as_ref().is_some_and(|view| view.has(owner));
+            let unheard = told.state == State::Pending && self.book.state(told.id).is_none();
+            if !(lives && unheard) {
+                self.merge(now, told);
+            }
+        }
     }
 
     /// Whether every part came that went ahead of a grant.
@@ -130,9 +141,7 @@ impl<K: Copy + Ord> Member<K> {
         if !self.current(from, epoch) {
             return;
         }
-        for told in told {
-            self.merge(now, told);
-        }
+        self.merge_all(now, from, told);
         // Those that it told the end of are over by now, each in its own way.
         if self.rules.has(Rule::Carry) {
             self.close_unlisted(now, from, upto, &open);
@@ -167,7 +176,9 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         self.installed = self.epoch;
-        if !self.clean() && self.rules.has(Rule::Clean) {
+        if self.clean() {
+            self.disown(now);
+        } else if self.rules.has(Rule::Clean) {
             self.unclean_until = now + self.terms.longer(self.terms.lease + self.terms.hold);
         }
         self.resume_rounds(now);

@@ -107,6 +107,13 @@ pub enum Message<K> {
         /// Which.
         id: AttemptId,
     },
+    /// It was found out whether an attempt in doubt ran.
+    Found {
+        /// Which.
+        id: AttemptId,
+        /// `Ended` or `Cancelled`.
+        state: State,
+    },
     /// What is kept of these is not true: they came to be while nobody could name them.
     Drop {
         /// Which.

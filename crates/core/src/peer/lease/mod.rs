@@ -13,9 +13,11 @@ mod round;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod trace;
+mod turn;
 mod view;
 
-pub use attempt::{AttemptId, Intent, Operation, Refusal, State, Told};
+pub use attempt::{AttemptId, Intent, Operation, Refusal, Sight, State, Told, Trace};
 pub use message::{Memory, Message};
 #[doc(hidden)]
 pub use rules::broken;
@@ -101,6 +103,8 @@ pub enum Effect<K> {
     Permit(AttemptId, Time),
     /// This call must not leave.
     Refused(AttemptId, Refusal),
+    /// Somebody must change alone what this hold of one's own is on: it should end.
+    Recall(AttemptId),
 }
 
 /// What is announced.
@@ -146,12 +150,12 @@ impl<K: Copy + Ord> Member<K> {
             unclean_until: Time::ZERO,
             leased: false,
             peers: (0..terms.size).map(|_| Peer::default()).collect(),
-            book: Book::default(),
+            book: Book::new(rules),
             rounds: Rounds::default(),
             effects: VecDeque::new(),
         };
         for told in past.intents {
-            member.merge(now, told);
+            member.recall_intent(now, told);
         }
         member
     }
@@ -168,6 +172,7 @@ impl<K: Copy + Ord> Member<K> {
             others.for_each(|life| self.say(life, Message::Release { epoch: old }));
         }
         self.remembers = self.installed != 0 && self.installed + 1 == view.epoch;
+        self.book.deferred.clear();
         self.lapse();
         self.peers.iter_mut().for_each(|peer| peer.new_view(now, old));
         if view.has(self.me) {
@@ -195,9 +200,15 @@ impl<K: Copy + Ord> Member<K> {
             Message::Announce { epoch, id, round, intent } => self.announced(now, from, epoch, (id, round), intent),
             Message::Acknowledge { epoch, id, round } => self.acknowledged(now, from, epoch, (id, round)),
             Message::Refuse { epoch, id, round, why } => self.refused(now, from, epoch, (id, round), why),
+            Message::Found { id, state } => {
+                if self.view.as_ref().is_some_and(|view| view.has(from)) {
+                    self.learn(now, id, &state);
+                }
+            }
             Message::Drop { keys } => self.effects.push_back(Effect::Drop(keys)),
             Message::Over { id, state } => {
                 if id.owner == from {
+                    self.book.deferred.remove(&id);
                     self.over(now, id, state);
                 }
             }
@@ -207,6 +218,7 @@ impl<K: Copy + Ord> Member<K> {
                 }
             }
         }
+        self.answer_deferred(now);
         self.settle(now);
     }
 
@@ -215,6 +227,7 @@ impl<K: Copy + Ord> Member<K> {
         self.book_due(now);
         self.ask_again(now);
         self.rounds_due(now);
+        self.answer_deferred(now);
         self.settle(now);
     }
 
@@ -253,7 +266,13 @@ impl<K: Copy + Ord> Member<K> {
 
     /// What it would want to know after a crash: intents whose end matters to clients (P13).
     pub fn intents(&self) -> impl Iterator<Item = Told<K>> + '_ {
-        self.book.told().filter(|told| told.intent.operation.is_some())
+        // Nobody knows how long it will lie on a disk.
+        self.book.told(Time::ZERO).filter(|told| told.intent.operation.is_some())
+    }
+
+    /// How an attempt stands, if it is known.
+    pub fn state(&self, id: AttemptId) -> Option<&State> {
+        self.book.state(id)
     }
 
     /// Whether an attempt may have run, or may still: reads of what it changed go where it did until the others know.

@@ -40,6 +40,22 @@ impl Rounds {
         self.due.first().map(|(at, _)| *at)
     }
 
+    /// Whether it is a hold.
+    pub(super) fn holds(&self, id: AttemptId) -> bool {
+        self.open.get(&id).is_some_and(|round| round.purpose == Purpose::Hold)
+    }
+
+    /// Whether it may have left and does not ask again, or is a hold.
+    pub(super) fn leaves(&self, id: AttemptId) -> bool {
+        let leaves = |round: &Round| round.purpose == Purpose::Hold || round.stage == Stage::Permitted;
+        self.open.get(&id).is_some_and(leaves)
+    }
+
+    /// Whether it is a call that may not leave yet, and never might.
+    pub(super) fn waits(&self, id: AttemptId) -> bool {
+        self.open.get(&id).is_some_and(|round| round.purpose == Purpose::Call && round.stage == Stage::Waiting)
+    }
+
     pub(super) fn end(&mut self, id: AttemptId) {
         if let Some(round) = self.open.remove(&id) {
             self.due.remove(&(round.due, id));
@@ -89,7 +105,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// It is over. Until when, if at all, nothing that it changed is to be kept.
     pub fn ended(&mut self, now: Time, id: AttemptId, outcome: Outcome) -> Option<Time> {
-        let taint = self.taint(id);
+        let taint = self.taint(now, id);
         let state = match outcome {
             Outcome::Replied(answer) => State::Ended(answer),
             Outcome::Copied(answer) => State::Copied(answer),
@@ -106,6 +122,7 @@ impl<K: Copy + Ord> Member<K> {
             self.say_all(&Message::Over { id, state: state.clone() });
         }
         self.over(now, id, state);
+        self.answer_deferred(now);
         taint
     }
 
@@ -193,25 +210,6 @@ impl<K: Copy + Ord> Member<K> {
         }
     }
 
-    /// A member is about to change something: what is kept of it goes before it is acknowledged.
-    pub(super) fn announced(
-        &mut self,
-        now: Time,
-        from: Life,
-        epoch: u64,
-        (id, round): (AttemptId, u32),
-        intent: Intent<K>,
-    ) {
-        if !self.current(from, epoch) || id.owner != from || !self.acts(now) {
-            return;
-        }
-        let epoch = self.epoch;
-        match self.enter(now, id, intent) {
-            Ok(()) => self.say(from, Message::Acknowledge { epoch, id, round }),
-            Err(why) => self.say(from, Message::Refuse { epoch, id, round, why }),
-        }
-    }
-
     pub(super) fn acknowledged(&mut self, now: Time, from: Life, epoch: u64, (id, number): (AttemptId, u32)) {
         if !self.current(from, epoch) {
             return;
@@ -252,9 +250,10 @@ impl<K: Copy + Ord> Member<K> {
             return;
         };
         let until = if self.rules.has(Rule::Recent) { round.announced + self.terms.lease } else { Time::FAR };
+        let names = self.book.intent(id).map(|intent| &*intent.names).unwrap_or_default();
         let silent = |life: Life| {
             let peer = &self.peers[usize::from(life.member.0)];
-            round.acknowledged.has(life.member) || peer.given_until <= now
+            round.acknowledged.has(life.member) || peer.given_until <= now && !self.book.changes(life, names)
         };
         let all = !self.rules.has(Rule::Wait) || self.others().all(silent);
         let most = 1 + round.acknowledged.len() >= self.terms.majority() || !self.rules.has(Rule::Majority);

@@ -45,6 +45,8 @@ pub enum Rule {
     Identity,
     /// One live mutation of a name in the cluster: where it leads cannot be known otherwise.
     Name,
+    /// What a lost member's calls that must run once were to change waits until it is known whether they did.
+    Trace,
     /// What is called over on a name that a lost call may still change is held as long as that.
     Taint,
     /// Reads of what was changed at a server go there until the others know.
@@ -69,7 +71,7 @@ impl Rules {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Epoch,
         Self::ViewWait,
         Self::RestartWait,
@@ -90,6 +92,7 @@ impl Rule {
         Self::Quiet,
         Self::Identity,
         Self::Name,
+        Self::Trace,
         Self::Taint,
         Self::Fence,
         Self::Recall,

@@ -19,7 +19,7 @@ struct Net {
     cut: Option<u8>,
 }
 
-fn life(member: u8) -> Life {
+const fn life(member: u8) -> Life {
     Life { member: MemberId(member), incarnation: 1 }
 }
 
@@ -32,14 +32,26 @@ fn view(epoch: u64, members: &[u8]) -> View {
 }
 
 fn intent(operation: u128, keys: &[u64], names: &[u64]) -> Intent<u64> {
-    Intent { operation: Some(Operation(operation)), keys: keys.into(), names: names.into(), server: None }
+    Intent {
+        operation: Some(Operation(operation)),
+        keys: keys.into(),
+        names: names.into(),
+        server: None,
+        more_of: None,
+        led: None,
+        rank: 0,
+    }
 }
 
 impl Net {
     /// Three members with leases of each other; it is 3 s.
     fn leased() -> Self {
+        Self::on(TERMS)
+    }
+
+    fn on(terms: Terms) -> Self {
         let past = || Past { tidy: true, intents: Vec::new() };
-        let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), TERMS, Rules::ALL, past())).collect();
+        let members = (0..3).map(|m| Member::new(Time::ZERO, life(m), terms, Rules::ALL, past())).collect();
         let mut net = Self { members, done: Vec::new(), cut: None };
         net.views(at(0), &view(1, &[0, 1, 2]));
         net.run_to(3_000);
@@ -60,13 +72,15 @@ impl Net {
         while let Some((from, effect)) = (0..3).find_map(|m| Some((m, self.members[usize::from(m)].effect()?))) {
             match effect {
                 Effect::Send(to, message) if Some(from) != self.cut && Some(to.member.0) != self.cut => {
-                    self.members[usize::from(to.member.0)].hear(now, life(from), message);
+                    let from = self.members[usize::from(from)].me;
+                    self.members[usize::from(to.member.0)].hear(now, from, message);
                 }
                 Effect::Send(..) => {}
                 other @ (Effect::Flush
                 | Effect::Mark(..)
                 | Effect::Unmark(..)
                 | Effect::Drop(..)
+                | Effect::Recall(..)
                 | Effect::Permit(..)
                 | Effect::Refused(..)) => self.done.push((from, other)),
             }
@@ -154,22 +168,222 @@ fn one_mutation_of_a_name_at_a_time_and_any_number_of_an_object() {
 }
 
 #[test]
-fn calls_of_a_lost_member_hold_their_keys_until_they_cannot_run_and_taint_what_ends_on_their_names() {
+fn a_lost_call_of_a_living_member_keeps_nobody_from_its_names_and_taints_what_ends_on_them() {
     let mut net = Net::leased();
     let lost = net.announce(3_000, 2, intent(1, &[7], &[7])).unwrap();
-    net.cut = Some(2);
-    net.views(at(3_100), &view(2, &[0, 1]));
-    net.ticks(3_100..=6_000);
-    let next = net.announce(6_000, 0, intent(2, &[7, 9], &[7])).expect("a lost call does not block the name");
+    net.members[2].ended(at(3_100), lost, Outcome::Lost);
+    net.settle(at(3_100));
+    let next = net.announce(6_000, 0, intent(2, &[7, 9], &[7])).unwrap();
     assert!(net.permitted(next));
     let until = net.members[0].ended(at(6_001), next, Outcome::Replied(None));
     net.settle(at(6_001));
-    assert_eq!(until, Some(at(3_000) + TERMS.longer(TERMS.lease + TERMS.hold)));
-    net.ticks(6_001..=16_100);
+    assert_eq!(until, Some(at(3_100) + TERMS.longer(TERMS.hold)));
+    net.ticks(6_001..=14_000);
     assert!(!net.done.iter().any(|(_, e)| *e == Effect::Unmark(next) || *e == Effect::Unmark(lost)));
-    net.ticks(16_100..=16_300);
+    net.ticks(14_000..=14_200);
     assert!([lost, next].iter().all(|id| net.done.contains(&(1, Effect::Unmark(*id)))));
-    assert_eq!(net.announce(16_300, 0, intent(1, &[7], &[7])), Err(Refusal::Doubtful));
+    assert_eq!(net.announce(14_200, 0, intent(1, &[7], &[7])), Err(Refusal::Doubtful(lost, Trace::Blurred)));
+}
+
+const LOST: AttemptId = AttemptId { owner: life(2), sequence: 1 };
+
+/// Member 2 is gone with a call on name 7 that others heard of: it cannot run any more.
+fn with_an_orphan() -> Net {
+    let mut net = Net::on(Terms { stale: Span::ZERO, ..TERMS });
+    net.announce(3_000, 2, intent(1, &[7, 8], &[7])).unwrap();
+    net.cut = Some(2);
+    net.views(at(3_100), &view(2, &[0, 1]));
+    net.ticks(3_100..=16_100);
+    assert_eq!(
+        net.announce(16_100, 0, intent(2, &[7, 9], &[7])),
+        Err(Refusal::Busy),
+        "somebody will ask whether it ran"
+    );
+    assert_eq!(net.announce(16_100, 1, intent(1, &[7, 8], &[7])), Err(Refusal::UnderWay), "it may run");
+    let beside = net.announce(16_100, 0, intent(3, &[8], &[])).expect("what is no name of either is free");
+    net.members[0].ended(at(16_100), beside, Outcome::Replied(None));
+    net.ticks(16_100..=16_300);
+    net
+}
+
+#[test]
+fn what_a_lost_members_call_was_to_change_waits_until_it_is_known_whether_it_did() {
+    let found = [State::Ended(Some(Box::new(*b"gone"))), State::Cancelled];
+    for state in found {
+        let mut net = with_an_orphan();
+        let sure = Trace::Sure(None, Span::from_millis(13_300));
+        let doubtful = Err(Refusal::Doubtful(LOST, sure));
+        assert_eq!(net.announce(16_300, 1, intent(1, &[7, 8], &[7])), doubtful);
+        assert_eq!(net.announce(16_300, 0, intent(2, &[7, 9], &[7])), Err(Refusal::Busy), "it is looked at");
+        assert!(net.members[1].found_out(at(16_400), LOST, (sure, at(16_300)), &state));
+        net.settle(at(16_400));
+        let again = net.announce(16_400, 0, intent(1, &[7, 8], &[7]));
+        match state {
+            State::Ended(answer) => assert_eq!(again, Err(Refusal::Executed(answer)), "everybody knows"),
+            _ => assert!(net.permitted(again.unwrap()), "it never ran: now it may"),
+        }
+    }
+}
+
+/// Member 2 is gone; a call of its that others heard of had announced what its name leads to, too.
+fn with_an_orphan_of_two_parts() -> Net {
+    let mut net = Net::on(Terms { stale: Span::ZERO, ..TERMS });
+    net.announce(3_000, 2, intent(1, &[7], &[7])).unwrap();
+    let more = Intent { more_of: Some(Operation(1)), led: Some(true), ..intent(1, &[9], &[7, 9]) };
+    net.announce(3_010, 2, Intent { operation: None, ..more }).unwrap();
+    net.cut = Some(2);
+    net.views(at(3_100), &view(2, &[0, 1]));
+    net.ticks(3_100..=16_300);
+    net
+}
+
+#[test]
+fn what_a_lost_members_name_leads_to_waits_with_the_name_and_is_free_with_it() {
+    let mut net = with_an_orphan_of_two_parts();
+    let beside = |operation| Intent { operation: None, ..intent(operation, &[9], &[]) };
+    assert_eq!(net.announce(16_300, 0, beside(2)), Err(Refusal::Busy), "it would hide whether the call ran");
+    let Err(Refusal::Doubtful(LOST, sure @ Trace::Sure(Some(true), age))) =
+        net.announce(16_310, 1, intent(1, &[7], &[7]))
+    else {
+        panic!("it is in doubt, and it shows where its name led")
+    };
+    assert_eq!(age, Span::from_millis(13_310));
+    assert!(net.members[1].found_out(at(16_320), LOST, (sure, at(16_310)), &State::Cancelled));
+    net.settle(at(16_320));
+    assert!(net.announce(16_330, 0, beside(2)).is_ok(), "both parts are over");
+    assert!(net.announce(16_340, 1, intent(1, &[7], &[7])).is_ok());
+}
+
+#[test]
+fn a_part_that_somebody_may_have_changed_blurs_the_whole() {
+    let mut net = with_an_orphan_of_two_parts();
+    net.ticks(16_300..=29_600);
+    let beside = Intent { operation: None, ..intent(2, &[9], &[]) };
+    net.announce(29_600, 0, beside).unwrap();
+    let again = net.announce(29_610, 1, intent(1, &[7], &[7]));
+    assert_eq!(again, Err(Refusal::Doubtful(LOST, Trace::Blurred)));
+}
+
+#[test]
+fn who_comes_back_gives_up_what_nobody_else_heard_of_and_keeps_what_they_did() {
+    let mut net = Net::on(Terms { stale: Span::ZERO, ..TERMS });
+    let heard = net.announce(3_000, 2, intent(1, &[7], &[7])).unwrap();
+    net.cut = Some(2);
+    let unheard = net.announce(3_010, 2, intent(2, &[8], &[8])).unwrap();
+    let intents = net.members[2].intents().collect();
+    net.views(at(3_100), &view(2, &[0, 1]));
+    net.ticks(3_100..=6_000);
+    let me = Life { incarnation: life(2).incarnation + 1, ..life(2) };
+    let terms = Terms { stale: Span::ZERO, ..TERMS };
+    net.members[2] = Member::new(at(6_000), me, terms, Rules::ALL, Past { tidy: false, intents });
+    assert_eq!(net.members[2].state(unheard), Some(&State::Pending), "nobody has told yet");
+    net.cut = None;
+    net.views(at(6_000), &View { epoch: 3, lives: vec![life(0), life(1), me] });
+    net.ticks(6_000..=12_000);
+    assert_eq!(net.members[2].state(unheard), Some(&State::Cancelled), "it never left");
+    assert_eq!(net.members[2].state(heard), Some(&State::Pending), "it may have");
+    net.ticks(12_000..=20_000);
+    let again = net.announce(20_000, 2, intent(1, &[7], &[7]));
+    assert!(matches!(again, Err(Refusal::Doubtful(id, Trace::Sure(..))) if id == heard), "{again:?}: the others saw");
+}
+
+#[test]
+fn who_knows_that_it_ran_says_so_whatever_is_known_of_other_tries() {
+    let mut net = Net::leased();
+    let told = |owner, state| Told {
+        id: AttemptId { owner: life(owner), sequence: 9 },
+        intent: intent(1, &[7], &[]),
+        state,
+        age: Span::ZERO,
+        sight: Sight::Clear,
+    };
+    net.members[0].merge(at(3_000), told(1, State::Pending));
+    net.members[0].merge(at(3_000), told(2, State::Ended(None)));
+    assert_eq!(net.announce(3_001, 0, intent(1, &[7], &[])), Err(Refusal::Executed(None)));
+}
+
+#[test]
+fn what_a_living_member_does_is_learned_from_itself_alone() {
+    let mut net = Net::leased();
+    // Member 1 did not hear that it is over; member 2 has forgotten it.
+    let id = AttemptId { owner: life(0), sequence: 1 };
+    let told = || {
+        vec![Told { id, intent: intent(1, &[7], &[7]), state: State::Pending, age: Span::ZERO, sight: Sight::Clear }]
+    };
+    net.members[2].merge_all(at(3_000), life(1), told());
+    assert_eq!(net.members[2].state(id), None);
+    net.members[2].merge_all(at(3_000), life(0), told());
+    assert_eq!(net.members[2].state(id), Some(&State::Pending));
+}
+
+#[test]
+fn what_another_member_let_through_later_may_run_for_longer() {
+    let mut net = Net::on(Terms { stale: Span::ZERO, ..TERMS });
+    let id = net.announce(3_000, 2, intent(1, &[7], &[7])).unwrap();
+    net.cut = Some(2);
+    net.members[1].enter(at(5_000), id, &intent(1, &[7], &[7])).unwrap();
+    net.views(at(5_100), &view(2, &[0, 1]));
+    net.ticks(5_100..=16_500);
+    for member in 0..2 {
+        let again = net.announce(16_500, member, intent(1, &[7], &[7]));
+        assert_eq!(again, Err(Refusal::UnderWay), "member {member}");
+    }
+}
+
+#[test]
+fn what_nobody_asks_for_is_free_after_a_while_and_then_shows_nothing_any_more() {
+    let mut net = with_an_orphan();
+    net.ticks(16_300..=29_000);
+    assert_eq!(net.announce(29_000, 0, intent(2, &[7, 9], &[7])), Err(Refusal::Busy));
+    net.ticks(29_000..=29_500);
+    let next = net.announce(29_500, 0, intent(2, &[7, 9], &[7])).unwrap();
+    assert!(net.permitted(next));
+    net.members[0].ended(at(29_501), next, Outcome::Replied(None));
+    net.settle(at(29_501));
+    for member in 0..2 {
+        let doubtful = Err(Refusal::Doubtful(LOST, Trace::Blurred));
+        assert_eq!(net.announce(29_502, member, intent(1, &[7, 8], &[7])), doubtful);
+        let looked = (Trace::Sure(None, Span::ZERO), at(29_490));
+        assert!(!net.members[member].found_out(at(29_503), LOST, looked, &State::Cancelled));
+    }
+}
+
+#[test]
+fn who_must_change_something_alone_waits_for_the_others_and_they_for_it() {
+    let mut net = Net::leased();
+    let beside = net.announce(3_000, 1, Intent { operation: None, ..intent(0, &[7], &[]) }).unwrap();
+    let hold = Intent { operation: None, ..intent(0, &[7], &[]) };
+    let held = net.members[2].announce(at(3_000), hold, Purpose::Hold).unwrap();
+    net.settle(at(3_000));
+    assert!(net.permitted(beside) && net.permitted(held));
+    let alone = net.announce(3_010, 0, intent(1, &[7], &[7])).unwrap();
+    assert!(!net.permitted(alone));
+    assert!(net.done.contains(&(2, Effect::Recall(held))), "what is held is given back");
+    let another = Intent { operation: None, ..intent(0, &[7], &[]) };
+    assert_eq!(net.announce(3_011, 1, another.clone()), Err(Refusal::Busy), "it was here first");
+    for (member, id) in [(1, beside), (2, held)] {
+        net.members[member].ended(at(3_020), id, Outcome::Replied(None));
+    }
+    net.settle(at(3_020));
+    assert!(net.permitted(alone), "it is its turn");
+    assert_eq!(net.announce(3_022, 1, another.clone()), Err(Refusal::Busy));
+    net.members[0].ended(at(3_023), alone, Outcome::Replied(None));
+    net.settle(at(3_023));
+    assert!(net.announce(3_024, 1, another).is_ok());
+}
+
+#[test]
+fn of_two_that_wait_for_each_other_who_was_refused_more_often_comes_first() {
+    for rank in [0, 3] {
+        let mut net = Net::leased();
+        let mine = net.members[0].announce(at(3_000), intent(1, &[7], &[7]), Purpose::Call).unwrap();
+        let theirs = Intent { rank, ..intent(2, &[7], &[7]) };
+        let theirs = net.members[1].announce(at(3_000), theirs, Purpose::Call).unwrap();
+        net.settle(at(3_000));
+        let (first, second) = if rank > 0 { (theirs, mine) } else { (mine, theirs) };
+        assert!(net.permitted(first) && !net.permitted(second));
+        assert!(net.done.contains(&(second.owner.member.0, Effect::Refused(second, Refusal::Busy))));
+    }
 }
 
 #[test]
@@ -197,6 +411,7 @@ fn a_hold_is_renewed_within_its_term_until_it_is_released() {
         | Effect::Flush
         | Effect::Mark(..)
         | Effect::Unmark(_)
+        | Effect::Recall(_)
         | Effect::Drop(_)
         | Effect::Refused(..) => None,
     });
@@ -227,10 +442,11 @@ fn what_was_only_told_is_not_let_through_by_that() {
     // Both know of each other's attempt from grants before either is announced.
     net.cut = Some(1);
     let lone = net.announce(3_000, 1, intent(1, &[7], &[])).unwrap();
-    let told = Told { id: lone, intent: intent(1, &[7], &[]), state: State::Pending };
+    let told =
+        Told { id: lone, intent: intent(1, &[7], &[]), state: State::Pending, age: Span::ZERO, sight: Sight::Clear };
     let first = net.announce(3_001, 0, intent(1, &[7], &[])).unwrap();
     net.members[2].merge(at(3_002), told);
-    assert_eq!(net.members[2].enter(at(3_003), lone, intent(1, &[7], &[])), Err(Refusal::UnderWay));
+    assert_eq!(net.members[2].enter(at(3_003), lone, &intent(1, &[7], &[])), Err(Refusal::UnderWay));
     assert!(net.members[2].book.state(first).is_some());
 }
 
@@ -239,14 +455,14 @@ fn an_end_that_a_grant_overtook_is_believed_when_it_comes() {
     for (end, again) in [
         (State::Cancelled, Ok(())),
         (State::Ended(None), Err(Refusal::Executed(None))),
-        (State::Unknown, Err(Refusal::Doubtful)),
+        (State::Unknown, Err(Refusal::Doubtful(AttemptId { owner: life(0), sequence: 1 }, Trace::Blurred))),
     ] {
         let mut net = Net::leased();
         let id = net.announce(3_000, 0, intent(1, &[7], &[])).unwrap();
         net.members[1].close_unlisted(at(3_001), life(0), id.sequence, &[]);
         net.members[1].hear(at(3_002), life(0), Message::Over { id, state: end });
         let next = AttemptId { owner: life(2), sequence: 1 };
-        assert_eq!(net.members[1].enter(at(3_003), next, intent(1, &[7], &[])), again);
+        assert_eq!(net.members[1].enter(at(3_003), next, &intent(1, &[7], &[])), again);
     }
 }
 
@@ -287,10 +503,10 @@ fn an_announcement_that_came_after_its_end_does_not_stand_in_the_way_of_the_next
     let tries = [1, 2].map(|sequence| AttemptId { owner: life(0), sequence });
     net.members[1].hear(at(3_000), life(0), Message::Over { id: tries[0], state: State::Cancelled });
     for id in tries {
-        assert_eq!(net.members[1].enter(at(3_001), id, intent(1, &[7], &[])), Ok(()));
+        assert_eq!(net.members[1].enter(at(3_001), id, &intent(1, &[7], &[])), Ok(()));
     }
     let other = AttemptId { owner: life(2), sequence: 1 };
-    assert_eq!(net.members[1].enter(at(3_002), other, intent(1, &[7], &[])), Err(Refusal::UnderWay));
+    assert_eq!(net.members[1].enter(at(3_002), other, &intent(1, &[7], &[])), Err(Refusal::UnderWay));
 }
 
 #[test]
