@@ -34,6 +34,8 @@ pub(crate) struct Changes {
     attempts: Vec<(AttemptId, Option<Time>)>,
     /// How many marks of each export they were told of.
     told: Vec<usize>,
+    /// Whether they were told where its first name led.
+    told_led: bool,
     /// How often leases were lost when it was marked.
     flushes: u64,
     /// Whether caches rely on it: then it leaves only when the others know of it.
@@ -80,10 +82,10 @@ impl Changes {
             names.extend(touched.labels(0).filter(|(_, _, name)| *name).map(label));
             names.extend(touched.alone().map(|(place, key)| Label { export, place, key }));
         }
-        let now = accord.now();
+        let (now, led) = (accord.now(), self.led());
         match () {
-            () if self.attempts.is_empty() || !keys.is_empty() => {
-                Clearance::Tell(keys, names, self.touched.iter().find_map(|(_, touched)| touched.led()))
+            () if self.attempts.is_empty() || !keys.is_empty() || led.is_some() && !self.told_led => {
+                Clearance::Tell(keys, names, led)
             }
             // Where its names lead was known while the others kept them: now it must be found out anew.
             () if !self.may_leave(now) && self.has_names() => Clearance::Void,
@@ -95,6 +97,10 @@ impl Changes {
     /// Whether its names may lead elsewhere by now.
     pub(crate) fn outdated(&self, accord: &Accord) -> bool {
         self.has_names() && accord.leases.flushes() != self.flushes
+    }
+
+    fn led(&self) -> Option<bool> {
+        self.touched.iter().find_map(|(_, touched)| touched.led())
     }
 
     fn has_names(&self) -> bool {
@@ -110,6 +116,7 @@ impl Changes {
     pub(crate) fn told(&mut self, id: AttemptId) {
         self.attempts.push((id, None));
         self.told = self.touched.iter().map(|(_, touched)| touched.len()).collect();
+        self.told_led = self.led().is_some();
     }
 
     /// They let it through.
@@ -148,6 +155,11 @@ impl Changes {
         for (export, touched) in &mut self.touched {
             shared.exports[*export].areas.found(now, object, unfound, touched);
         }
+    }
+
+    /// It leads nowhere.
+    pub(crate) fn found_nothing(&mut self, unfound: &Unfound) {
+        self.touched.iter_mut().for_each(|(_, touched)| touched.found_nothing(unfound));
     }
 
     /// A server did not say where a name leads, and would refuse the call as well.

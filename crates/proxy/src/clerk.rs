@@ -9,7 +9,7 @@ use crate::log;
 use crate::mountd::Below;
 use crate::pool::Pool;
 use crate::realm::Realm;
-use crate::verify::{self, Doubt, Verdict};
+use crate::verify::{self, Before, Doubt, Verdict};
 use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
@@ -116,12 +116,19 @@ impl Job {
                 let pool = &shared.exports[doubt.realm].pool;
                 let verdict = verify::look(pool, &doubt);
                 let outcome = match &verdict {
-                    Verdict::Answer(_) | Verdict::Made { .. } => "it was executed, and is answered",
+                    Verdict::Answer(_) | Verdict::Made { .. } => "it is answered",
                     Verdict::Send => "it is sent",
                     Verdict::Unknown => "not known yet",
                 };
+                let others = match doubt.before {
+                    Before::Known(_) => "changed nothing",
+                    Before::Unknown => "may have changed the same",
+                };
                 let (asked, call) = (&pool.server(doubt.witness).name, doubt.procedure);
-                log::info("call in doubt", &[("asked", asked), ("call", &call), ("outcome", &outcome)]);
+                log::info(
+                    "call in doubt",
+                    &[("asked", asked), ("call", &call), ("others", &others), ("outcome", &outcome)],
+                );
                 (event_loop, Mail::Verified { about, verdict })
             }
         }

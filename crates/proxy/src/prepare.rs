@@ -62,7 +62,7 @@ impl Loop {
             for (unfound, object) in std::mem::take(&mut call.unfound).iter().zip(found) {
                 match object {
                     Leads::To(object) => changes.found(now, &self.shared, object, unfound),
-                    Leads::Nowhere => {}
+                    Leads::Nowhere => changes.found_nothing(unfound),
                     Leads::Refused => changes.unsure(),
                 }
             }
@@ -216,12 +216,11 @@ impl Loop {
                     ],
                 );
                 call.doubt = self.shared.accord().map(|accord| Doubted { id, trace, since: accord.now() });
-                let home = self.shared.exports[call.errand.forward.realm].pool.some_open(0);
-                match home {
-                    Some(server) => {
-                        call.refused_at = Some(now);
-                        self.find_out(now, call, server);
-                    }
+                // Another one each time: one may be slow.
+                let some = self.shared.exports[call.errand.forward.realm].pool.some_open(call.refused as usize);
+                (call.refused_at, call.refused) = (Some(now), call.refused + 1);
+                match some {
+                    Some(server) => self.find_out(now, call, server),
                     None => self.held.push_back(call),
                 }
             }

@@ -602,7 +602,10 @@ impl Loop {
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
     let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
     let accepted = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
-    if !accepted || flight.tries >= TRIES || !flight.sent.meaning.movable {
+    let status = Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3]));
+    // What takes as long as a removal takes may show at every head.
+    let tries = if status == Nfsstat3::IO { IO_TRIES } else { TRIES };
+    if !accepted || flight.tries >= tries || !flight.sent.meaning.movable {
         return None;
     }
     let server = flight.sent.ticket.route.to;
@@ -610,7 +613,7 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
         let other = pool.some_open(server.index() + 1).filter(|other| *other != server);
         other.filter(|_| pool.staleness() == Span::ZERO)
     };
-    match (Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3])), flight.waits.procedure) {
+    match (status, flight.waits.procedure) {
         (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL | Nfsstat3::IO, Procedure::Getattr) => another(),
         (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
         _ => None,
@@ -621,6 +624,7 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
 pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Answers to one call that may be doubted.
 const TRIES: u8 = 2;
+const IO_TRIES: u8 = 8;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.

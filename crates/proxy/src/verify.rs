@@ -67,7 +67,8 @@ fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
         Ok(verdict) => Some(verdict),
         // Where nothing can be found nothing can be done: the call gets its own error there.
         Err(ClientError::Status(status)) if is_gone(status) => Some(answer(&Reply::failed(doubt.procedure, status))),
-        Err(ClientError::Status(_)) => Some(Verdict::Send),
+        // What cannot be looked at was refused before, as it will be again.
+        Err(ClientError::Status(status)) if is_refused(status) => Some(Verdict::Send),
         Err(_) => None,
     }
 }
@@ -95,8 +96,14 @@ impl Witness {
             Call::Create { place, how: CreateHow::Unchecked(wanted) } => {
                 // What was there before keeps its mode, at some servers.
                 let size = Sattr3 { size: wanted.size, ..Sattr3::default() };
-                let made = self.find(place)?.filter(|made| self.is(made, Ftype3::Reg, &size));
-                Ok(made.map_or(Verdict::Send, |made| answer(&Reply::Create(Ok(made.created())))))
+                let found = self.find(place)?;
+                let made = found.filter(|made| self.was_free() || self.is(made, Ftype3::Reg, &size));
+                Ok(made.map_or(Verdict::Send, Object::created))
+            }
+            // The verifier tells the server whether it was this very call, as long as nobody else has written to the file.
+            Call::Create { place, how: CreateHow::Exclusive(_) } => {
+                let made = if self.was_free() { self.find(place)? } else { None };
+                Ok(made.map_or(Verdict::Send, Object::created))
             }
             Call::Create { place, how: CreateHow::Guarded(wanted) } => {
                 self.made(Procedure::Create, place, Ftype3::Reg, wanted, |made| Reply::Create(made))
@@ -129,10 +136,8 @@ impl Witness {
                 (None, None) => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
             },
             Call::Link { file, link } => self.link(*file, link),
-            // The verifier of an exclusive CREATE tells the server whether it was this very call; what is written again is the same; a
-            // COMMIT elsewhere shows another verifier; the rest only reads.
-            Call::Create { how: CreateHow::Exclusive(_), .. }
-            | Call::Write { .. }
+            // What is written again is the same; a COMMIT elsewhere shows another verifier; the rest only reads.
+            Call::Write { .. }
             | Call::Commit { .. }
             | Call::Null
             | Call::Getattr { .. }
@@ -169,25 +174,26 @@ impl Witness {
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
             None => Verdict::Send,
-            Some(made) if self.before == Before::Known(Some(false)) => answer(&reply(Ok(made.created()))),
+            Some(made) if self.was_free() => answer(&reply(Ok(made.ok()))),
             Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
-            Some(made)
-                if self.is(&made, ftype, wanted) && self.is_ours(&made, wanted) && Self::is_new(&made, wanted) =>
-            {
-                Verdict::Made {
-                    ours: encoded(&reply(Ok(made.created()))),
-                    otherwise: encoded(&Reply::failed(procedure, Nfsstat3::EXIST)),
-                }
-            }
+            Some(made) if self.is_ours(&made, ftype, wanted) => Verdict::Made {
+                ours: encoded(&reply(Ok(made.ok()))),
+                otherwise: encoded(&Reply::failed(procedure, Nfsstat3::EXIST)),
+            },
             Some(_) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
         })
     }
 
-    /// Whether the caller owns it and it was made since the call was first sent. What was only moved here since then is older.
-    fn is_ours(&self, made: &Object, wanted: &Sattr3) -> bool {
+    /// Whether the caller owns it and it was changed since the call was first sent. Where others may have put it there since, also whether it is
+    /// as the call would have left it: what was only moved here is older.
+    fn is_ours(&self, made: &Object, ftype: Ftype3, wanted: &Sattr3) -> bool {
+        let of = |of: &Fattr3| of.ftype == ftype && of.uid == self.uid && self.recent(of.ctime);
         let told = matches!(wanted.mtime, SetTime::Client(_));
-        let of = |of: &Fattr3| of.uid == self.uid && self.recent(of.ctime) && (told || self.recent(of.mtime));
-        made.attributes.as_ref().is_some_and(of)
+        let newly = |of: &Fattr3| told || self.recent(of.mtime);
+        let as_left = || {
+            made.attributes.as_ref().is_some_and(newly) && self.is(made, ftype, wanted) && Self::is_new(made, wanted)
+        };
+        made.attributes.as_ref().is_some_and(of) && (self.before != Before::Unknown || as_left())
     }
 
     /// Whether a file has nothing in it that the call did not ask for.
@@ -231,6 +237,11 @@ impl Witness {
         })
     }
 
+    /// Whether its name led nowhere before, and nobody else has made something there since.
+    fn was_free(&self) -> bool {
+        self.before == Before::Known(Some(false))
+    }
+
     /// Whether the first name of a call that takes it away led nowhere before.
     fn was_gone(&self) -> bool {
         matches!(self.before, Before::Known(None | Some(false)))
@@ -244,7 +255,9 @@ impl Witness {
         }
         let same = found.handle == file.bytes()
             || matches!((&of, &found.attributes), (Some(one), Some(other)) if one.fileid == other.fileid);
-        Ok(match same {
+        // Another name changes its time.
+        let ours = self.was_free() || of.as_ref().is_some_and(|of| self.recent(of.ctime));
+        Ok(match same && ours {
             true => answer(&Reply::Link(Ok(LinkDone { attributes: of, dir: NOTHING }))),
             false => answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)),
         })
@@ -269,8 +282,13 @@ impl Witness {
 }
 
 impl Object {
-    fn created(&self) -> CreateOk<'_> {
+    fn ok(&self) -> CreateOk<'_> {
         CreateOk { object: FileHandle::new(&self.handle), attributes: self.attributes, dir: NOTHING }
+    }
+
+    /// A CREATE made it.
+    fn created(self) -> Verdict {
+        answer(&Reply::Create(Ok(self.ok())))
     }
 }
 
@@ -289,7 +307,15 @@ fn is_gone(status: Nfsstat3) -> bool {
     matches!(status, Nfsstat3::STALE | Nfsstat3::BADHANDLE)
 }
 
+/// Whether the caller may not ask, or there is nothing to be asked.
+fn is_refused(status: Nfsstat3) -> bool {
+    matches!(status, Nfsstat3::ACCES | Nfsstat3::PERM | Nfsstat3::NOTDIR | Nfsstat3::NAMETOOLONG | Nfsstat3::INVAL)
+}
+
 const PERMISSIONS: u32 = 0o777;
 /// By how much clocks may differ.
 const SLACK: Duration = Duration::from_secs(5);
 const NOBODY: u32 = 65534;
+
+#[cfg(test)]
+mod tests;

@@ -346,7 +346,7 @@ impl Accord {
         let intent = Intent { operation, keys: keys.into(), names: names.into(), server: None, more_of, led, rank };
         self.step(|now, inner| {
             inner.counts.announced += 1;
-            let kept = operation.is_some().then(|| intent.clone());
+            let kept = intent.part_of().is_some().then(|| intent.clone());
             let announced = inner.member.announce(now, intent, Purpose::Call);
             if let (Ok(id), Some(intent)) = (&announced, kept) {
                 inner.opens(*id, intent);
@@ -506,7 +506,7 @@ impl Accord {
                     inner.counts.flushed += 1;
                 }
                 Effect::Mark(id, intent) => {
-                    if intent.operation.is_some() {
+                    if intent.part_of().is_some() {
                         inner.opens(id, intent.clone());
                     }
                     let mark = |label: &Label| Some((*label, shared.cached(*label)?.mark(now, label.place, label.key)));
@@ -514,6 +514,7 @@ impl Accord {
                     inner.counts.marked += 1;
                 }
                 Effect::Unmark(id) => {
+                    inner.settled(id);
                     for (label, mark) in inner.marks.remove(&id).unwrap_or_default() {
                         if let Some(cached) = shared.cached(label) {
                             cached.unmark(now, label.place, mark);
@@ -562,7 +563,8 @@ impl Inner {
     }
 
     fn closes(&mut self, id: AttemptId, state: &State) {
-        if self.open.remove(&id) {
+        // What nobody knows may be found out.
+        if *state != State::Unknown && self.open.remove(&id) {
             wire::encode(&mut self.unwritten, &Message::Over { id, state: state.clone() });
         }
     }
@@ -588,7 +590,8 @@ impl Inner {
     fn intents(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         let known: Vec<Told<Label>> = self.member.intents().collect();
-        self.open = known.iter().filter(|told| told.state == State::Pending).map(|told| told.id).collect();
+        let open = |told: &&Told<Label>| matches!(told.state, State::Pending | State::Unknown);
+        self.open = known.iter().filter(open).map(|told| told.id).collect();
         for told in known {
             journal::tell(&mut all, told);
         }

@@ -276,6 +276,13 @@ impl Touched {
         self.led
     }
 
+    /// A name of its leads nowhere. Of what cuts a file that is there, or makes one, the others must know which it was.
+    pub(crate) fn found_nothing(&mut self, unfound: &Unfound) {
+        if unfound.first && unfound.target == Target::Resized {
+            self.led = Some(false);
+        }
+    }
+
     /// Nobody knows where a name of its leads: its user may not look it up.
     pub(crate) const fn unsure(&mut self) {
         self.unsure = true;

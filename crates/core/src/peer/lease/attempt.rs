@@ -38,7 +38,7 @@ pub struct Intent<K> {
 
 impl<K> Intent<K> {
     /// The operation that this is a part of.
-    pub(super) fn part_of(&self) -> Option<Operation> {
+    pub fn part_of(&self) -> Option<Operation> {
         self.operation.or(self.more_of)
     }
 

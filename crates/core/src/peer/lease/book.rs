@@ -55,6 +55,8 @@ pub(super) struct Record<K> {
     pub(super) deadline: Option<Time>,
     /// Whether its owner is gone.
     pub(super) orphan: bool,
+    /// Whether all of a view without its owner have told when they last let it through.
+    pub(super) sealed: bool,
     /// Whether another member knows of it, or it is one's own.
     pub(super) shared: bool,
     /// Whether its names will show if it ran.
@@ -154,12 +156,9 @@ impl<K: Copy + Ord> Book<K> {
         if let Some(operation) = intent.part_of() {
             self.operations.entry(operation).or_default().push(id);
         }
-        self.tell_led(id, &intent);
         let mut sight = Sight::Blurred;
         if state == State::Pending {
             self.pending += 1;
-            // Whoever is let through beside a lost call hides what that one did.
-            self.blur(id, &intent.keys, |other| other.trace.is_some() || other.deadline.is_some());
             for name in &intent.names {
                 self.wanted.remove(name);
             }
@@ -172,7 +171,7 @@ impl<K: Copy + Ord> Book<K> {
             self.over_since(remembered).push_back((now, id));
         }
         let (deadline, until, trace) = (None, None, None);
-        let (orphan, shared, marks) = (false, true, false);
+        let (orphan, sealed, shared, marks) = (false, false, true, false);
         let record = Record {
             intent,
             state,
@@ -181,6 +180,7 @@ impl<K: Copy + Ord> Book<K> {
             learned: now,
             deadline,
             orphan,
+            sealed,
             shared,
             sight,
             trace,
@@ -208,7 +208,7 @@ impl<K: Copy + Ord> Book<K> {
             State::Pending | State::Unknown | State::Cancelled => None,
         };
         let doubtful = |(id, record): (AttemptId, &Record<K>)| {
-            let sure = || Trace::Sure(record.intent.led, now.since(record.begun));
+            let sure = || Trace::Sure(self.led(id), now.since(record.begun));
             let trace = if self.is_blurred(id) { Trace::Blurred } else { sure() };
             let tried = record.state == State::Unknown && record.intent.operation.is_some();
             (tried && rules.has(Rule::Doubt)).then_some(Refusal::Doubtful(id, trace))
@@ -219,7 +219,10 @@ impl<K: Copy + Ord> Book<K> {
             let owner = id.map_or(me, |id| id.owner);
             let more = |id: AttemptId, record: &Record<K>| record.intent.more_of.is_some() && id.owner == owner;
             let under_way = |(id, record): (AttemptId, &Record<K>)| record.state == State::Pending && !more(id, record);
-            if tries.clone().any(under_way) { Some(Refusal::UnderWay) } else { tries.clone().find_map(doubtful) }
+            // Whether it shows is not known before it is known what became of those beside it.
+            let unsettled = |(id, record): (AttemptId, &Record<K>)| record.trace.is_some() && self.is_shaken(id);
+            let waits = tries.clone().any(under_way) || tries.clone().any(unsettled);
+            if waits { Some(Refusal::UnderWay) } else { tries.clone().find_map(doubtful) }
         });
         let once = same.filter(|_| rules.has(Rule::Once));
         let fenced = rules.has(Rule::Fence) && self.fenced(now, intent);
@@ -290,9 +293,10 @@ impl<K: Copy + Ord> Book<K> {
     /// Forgets what no client asks for any more.
     fn forget(&mut self, now: Time, remember: Span) {
         let Self { records, passed, finished, .. } = self;
-        let marks = |id: AttemptId| records.get(&id).is_some_and(|record| record.marks);
-        let mut over = lapsed(now, remember, passed, PASSED_MAX, marks);
-        over.extend(lapsed(now, remember, finished, FINISHED_MAX, marks));
+        let traces = |record: &Record<K>| record.trace.is_some_and(|until| now < until);
+        let needed = |id: AttemptId| records.get(&id).is_some_and(|record| record.marks || traces(record));
+        let mut over = lapsed(now, remember, passed, PASSED_MAX, needed);
+        over.extend(lapsed(now, remember, finished, FINISHED_MAX, needed));
         for id in over {
             self.untrace(id);
             let Some(record) = self.records.remove(&id) else { continue };
@@ -315,6 +319,8 @@ impl<K: Copy + Ord> Member<K> {
             (Refusal::Busy, _) => {
                 self.make_way(now, &intent.names);
             }
+            // Whoever holds no leases may have missed that others changed the same.
+            (Refusal::Doubtful(_, Trace::Sure(..)), _) if !self.vouches(now) => return Some(Refusal::UnderWay),
             (Refusal::Doubtful(_, Trace::Sure(..)), Some(operation)) => {
                 self.book.extend(now + self.terms.lease, operation);
             }
@@ -336,13 +342,15 @@ impl<K: Copy + Ord> Member<K> {
         match self.book.records.get_mut(&id) {
             // Announced once more it is under way again.
             Some(record) => {
-                (record.heard, record.learned, record.deadline, record.orphan) = (now, now, None, false);
+                (record.heard, record.learned, record.deadline) = (now, now, None);
+                (record.orphan, record.sealed) = (false, false);
             }
             None => {
                 self.book.insert(now, id, intent.clone(), State::Pending);
                 self.mark(id);
             }
         }
+        self.book.overlay(id);
         Ok(())
     }
 
@@ -363,7 +371,6 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         let over = state != State::Pending;
-        self.book.tell_led(id, &intent);
         let news = self.book.state(id).is_none();
         if let Some(record) = self.book.records.get_mut(&id) {
             record.begun = record.begun.min(now - age);
@@ -375,8 +382,8 @@ impl<K: Copy + Ord> Member<K> {
         if doubtful && sight == Sight::Clear {
             self.confirm(id);
         }
-        // It ended and is told with what it changes: that may change once more.
-        let lingers = over && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
+        // It ended and is told with what it changes, though that shows nothing: it may change once more.
+        let lingers = over && !(doubtful && !blurred) && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
         match self.book.state(id) {
             Some(State::Unknown) if lingers => {
                 let restored = self.book.records.get_mut(&id).filter(|record| !record.marks);
@@ -409,14 +416,16 @@ impl<K: Copy + Ord> Member<K> {
             }
             None => {
                 self.book.insert_told(now, id, intent, age);
+                if !self.is_gone(id.owner) {
+                    self.book.overlay(id);
+                }
                 self.mark(id);
                 self.lose(now, id);
             }
         }
-        let shaken = news && self.book.is_shaken(id);
         if let Some(record) = self.book.records.get_mut(&id).filter(|_| blurred || news) {
             // Who tells of it was there when it was announced.
-            record.sight = if shaken { Sight::Blurred } else { sight };
+            record.sight = sight;
             if record.sight != Sight::Clear {
                 self.book.untrace(id);
             }
@@ -425,9 +434,8 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Another member let an attempt through, perhaps later than this one: a lost one may run for as long as that one knows.
     fn announced_elsewhere(&mut self, now: Time, id: AttemptId, age: Span) {
-        let Some(record) = self.book.records.get_mut(&id).filter(|record| record.state == State::Pending) else {
-            return;
-        };
+        let open = |record: &&mut Record<K>| record.state == State::Pending && !record.sealed;
+        let Some(record) = self.book.records.get_mut(&id).filter(open) else { return };
         record.learned = record.learned.max(now - age);
         if record.orphan {
             self.lose(now, id);
@@ -452,10 +460,12 @@ impl<K: Copy + Ord> Member<K> {
         }
         let doubt = state == State::Unknown && record.orphan && record.intent.part_of().is_some();
         let held = now + self.terms.longer(self.terms.hold);
-        let (taint, lost) = match self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled) {
-            true => [Some(held), None].map(|at_most| self.book.tainted(id, &record.intent.names, at_most)).into(),
-            false => (None, None),
-        };
+        let taints = self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled);
+        let taint = taints.then(|| self.book.tainted(id, &record.intent.names, Some(held))).flatten();
+        // Whether it ran nobody knows: so it hides what others did.
+        if state == State::Unknown && record.deadline.is_some() {
+            self.book.hide(id);
+        }
         let copies = matches!(state, State::Copied(_)) && self.rules.has(Rule::Linger);
         let copies = copies.then_some(held);
         if state != State::Cancelled {
@@ -465,8 +475,7 @@ impl<K: Copy + Ord> Member<K> {
         // Its client may have to wait for its own proxy to come back.
         let trace = doubt.then(|| now + self.terms.longer(self.terms.lease + self.terms.hold));
         self.book.close(now, id, state, (until, trace));
-        // Two that are known beside each other, because the end of one was late, hide nothing: whoever knows of a lost one says so.
-        if let Some(until) = lost.max(copies).filter(|until| now < *until) {
+        if let Some(until) = copies {
             self.book.shake(now, until, id);
         }
         match until {
@@ -506,17 +515,18 @@ impl<K: Copy + Ord> Member<K> {
         }
     }
 
+    /// All of a view have told what they let through of those who are not in it.
+    pub(super) fn seal(&mut self) {
+        self.book.records.values_mut().for_each(|record| record.sealed |= record.orphan);
+    }
+
     /// Whether that life is in the view no longer. Outside of every view nothing is known of anybody.
     fn is_gone(&self, owner: Life) -> bool {
         self.view.as_ref().is_some_and(|view| !view.has(owner))
     }
 
-    fn lose(&mut self, now: Time, id: AttemptId) {
-        self.lose_until(now, now, id);
-    }
-
     /// If its owner is gone it may run for as long as it was let through, and until then at least.
-    fn lose_until(&mut self, now: Time, at_least: Time, id: AttemptId) {
+    fn lose(&mut self, at_least: Time, id: AttemptId) {
         let lost = self.is_gone(id.owner);
         let span = self.terms.longer(self.terms.lease + self.terms.hold);
         let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
@@ -527,13 +537,8 @@ impl<K: Copy + Ord> Member<K> {
             record.sight = Sight::Blurred;
         }
         record.deadline = lost.then(|| (record.learned + patience).max(at_least));
-        let shared = record.shared;
         if let Some(deadline) = record.deadline {
             self.book.due.insert((deadline, id));
-            // What only a disk tells of may have ended long ago, or never left: others will tell.
-            if shared {
-                self.book.shake(now, deadline, id);
-            }
         }
     }
 
@@ -561,7 +566,7 @@ impl<K: Copy + Ord> Member<K> {
                     if deadline <= now && record.orphan && self.installed != self.epoch =>
                 {
                     let later = now + Span::from_nanos(self.terms.lease.as_nanos() / POSTPONED);
-                    self.lose_until(now, later, id);
+                    self.lose(later, id);
                 }
                 (State::Pending, Some(deadline)) if deadline <= now => {
                     if id.owner == self.me {
@@ -588,8 +593,11 @@ impl<K: Copy + Ord> Member<K> {
     fn mark(&mut self, id: AttemptId) {
         let Some(record) = self.book.records.get_mut(&id) else { return };
         record.marks = true;
-        let operation = record.intent.operation.filter(|_| record.state == State::Pending);
-        self.effects.push_back(Effect::Mark(id, Intent { operation, ..record.intent.clone() }));
+        let mut intent = record.intent.clone();
+        if record.state != State::Pending {
+            (intent.operation, intent.more_of) = (None, None);
+        }
+        self.effects.push_back(Effect::Mark(id, intent));
     }
 
     /// What ended cannot change any more.
@@ -616,20 +624,20 @@ impl<K: Copy + Ord> Member<K> {
     }
 }
 
-/// Takes out the oldest that nobody asks for any more. One that still marks counts as one that ended now: it must not keep the others.
+/// Takes out the oldest that nobody asks for any more. One that is still needed counts as one that ended now: it must not keep the others.
 fn lapsed(
     now: Time,
     remember: Span,
     queue: &mut VecDeque<(Time, AttemptId)>,
     most: usize,
-    marks: impl Fn(AttemptId) -> bool,
+    needed: impl Fn(AttemptId) -> bool,
 ) -> Vec<AttemptId> {
     let mut over = Vec::new();
     for _ in 0..queue.len() {
         let full = queue.len() > most;
         let Some((_, id)) = queue.front().copied().filter(|(at, _)| full || now.since(*at) >= remember) else { break };
         queue.pop_front();
-        match marks(id) {
+        match needed(id) {
             true => queue.push_back((now, id)),
             false => over.push(id),
         }

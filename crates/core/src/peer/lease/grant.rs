@@ -176,6 +176,7 @@ impl<K: Copy + Ord> Member<K> {
             return;
         }
         self.installed = self.epoch;
+        self.seal();
         if self.clean() {
             self.disown(now);
         } else if self.rules.has(Rule::Clean) {
@@ -260,6 +261,7 @@ impl<K: Copy + Ord> Member<K> {
                 if self.rules.has(Rule::Flush) {
                     self.effects.push_back(Effect::Flush);
                 }
+                self.book.outlast(now);
                 self.leased = true;
             }
             (true, true) | (false, false) => {}

@@ -267,7 +267,12 @@ impl<K: Copy + Ord> Member<K> {
     /// What it would want to know after a crash: intents whose end matters to clients (P13).
     pub fn intents(&self) -> impl Iterator<Item = Told<K>> + '_ {
         // Nobody knows how long it will lie on a disk.
-        self.book.told(Time::ZERO).filter(|told| told.intent.operation.is_some())
+        let kept = self.book.told(Time::ZERO).filter(|told| told.intent.part_of().is_some());
+        kept.map(|told| match told.state {
+            // Whether it ran may show: others will tell.
+            State::Unknown if told.sight != Sight::Blurred => Told { state: State::Pending, ..told },
+            _ => told,
+        })
     }
 
     /// How an attempt stands, if it is known.

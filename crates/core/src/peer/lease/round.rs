@@ -80,6 +80,7 @@ impl<K: Copy + Ord> Member<K> {
         }
         let id = self.book.next_id(self.me);
         self.book.insert(now, id, intent, State::Pending);
+        self.book.overlay(id);
         let round = Round {
             purpose,
             number: 0,

@@ -6,17 +6,16 @@
 
 use super::attempt::{AttemptId, Intent, Operation, Sight, State, Told, Trace};
 use super::book::{Book, Record};
-use super::view::Life;
 use super::{Member, Message, Rule};
 use crate::time::{Span, Time};
 use alloc::vec;
 use alloc::vec::Vec;
 
 impl<K: Copy + Ord> Book<K> {
-    /// A call that nobody waits for may change what this attempt does, until then.
+    /// A copy of this attempt's call, or a call that nobody waits for, may change what it does, until then.
     pub(super) fn shake(&mut self, now: Time, until: Time, id: AttemptId) {
         let Some(keys) = self.records.get(&id).map(|record| record.intent.keys.clone()) else { return };
-        self.blur(id, &keys, |_| true);
+        self.blur(id, &keys, |_, _| true);
         if self.shaken.len() >= SHAKEN_MAX {
             self.shaken.retain(|_, until| now < *until);
         }
@@ -26,16 +25,21 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
+    /// It is announced, and may be let through: what lost calls did before on its keys shows no longer.
+    pub(super) fn overlay(&mut self, id: AttemptId) {
+        let Some(keys) = self.intent(id).map(|intent| intent.keys.clone()) else { return };
+        self.blur(id, &keys, |_, other| other.trace.is_some() || other.deadline.is_some());
+    }
+
     /// This attempt may change names of others: these, of those, show no longer whether they ran.
-    pub(super) fn blur(&mut self, id: AttemptId, keys: &[K], which: impl Fn(&Record<K>) -> bool) {
+    pub(super) fn blur(&mut self, id: AttemptId, keys: &[K], which: impl Fn(AttemptId, &Record<K>) -> bool) {
         let keys = if self.rules.has(Rule::Trace) { keys } else { &[] };
-        let operation = self.intent(id).and_then(Intent::part_of);
-        let same = [vec![id], self.parts_of(id.owner, operation)].concat();
+        let same = self.parts_of(id);
         for key in keys {
             let others = self.keys.get(key).into_iter().flatten().filter(|other| !same.contains(other));
             for other in others.copied().collect::<Vec<_>>() {
                 let Some(record) = self.records.get_mut(&other) else { continue };
-                if record.intent.names.contains(key) && which(record) {
+                if record.intent.names.contains(key) && which(other, record) {
                     record.sight = Sight::Blurred;
                     self.untrace(other);
                 }
@@ -43,12 +47,21 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
-    /// Whether a lost call of another operation may change one of its names.
+    /// It was lost, and nobody will know whether it ran: what others did beside it does not show. What its owner announced later did not run
+    /// beside it: there it was over, or lost while its owner lived, which is told and shakes those behind it.
+    pub(super) fn hide(&mut self, id: AttemptId) {
+        let Some(keys) = self.intent(id).map(|intent| intent.keys.clone()) else { return };
+        self.blur(id, &keys, |other, _| !is_later(other, id));
+    }
+
+    /// Whether a lost call of another operation may change a name of its operation, or may have.
     pub(super) fn is_shaken(&self, id: AttemptId) -> bool {
-        let Some(intent) = self.intent(id) else { return false };
-        let same = self.parts_of(id.owner, intent.part_of());
-        let lost = |(other, record): (AttemptId, &Record<K>)| record.deadline.is_some() && !same.contains(&other);
-        intent.names.iter().any(|name| self.on(*name, Some(id)).any(lost))
+        let parts = self.parts_of(id);
+        let lost = |(other, record): (AttemptId, &Record<K>)| {
+            record.deadline.is_some() && !parts.contains(&other) && !is_later(id, other)
+        };
+        let shaken = |part: &Intent<K>| part.names.iter().any(|name| self.on(*name, None).any(lost));
+        parts.iter().filter_map(|part| self.intent(*part)).any(shaken)
     }
 
     /// It is not asked any more, or in vain, whether it ran.
@@ -60,25 +73,36 @@ impl<K: Copy + Ord> Book<K> {
         self.leave(id, &keys);
     }
 
-    /// Where the first name of an operation led is known of all attempts of this owner.
-    pub(super) fn tell_led(&mut self, id: AttemptId, intent: &Intent<K>) {
-        for other in intent.led.map_or_else(Vec::new, |_| self.parts_of(id.owner, intent.part_of())) {
-            if let Some(record) = self.records.get_mut(&other) {
-                record.intent.led = record.intent.led.or(intent.led);
-            }
+    /// Where the first name of an operation led: one of its parts tells.
+    pub(super) fn led(&self, id: AttemptId) -> Option<bool> {
+        self.parts_of(id).into_iter().find_map(|part| self.intent(part)?.led)
+    }
+
+    /// What could be changed by now while this member was not asked shows nothing any more.
+    pub(super) fn outlast(&mut self, now: Time) {
+        let over = |record: &Record<K>| record.trace.is_some_and(|until| until <= now);
+        let over: Vec<AttemptId> = self.records.iter().filter(|(_, record)| over(record)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.untrace(id);
         }
     }
 
-    /// All that an owner announced of an operation.
-    pub(super) fn parts_of(&self, owner: Life, operation: Option<Operation>) -> Vec<AttemptId> {
-        let all = operation.and_then(|operation| self.operations.get(&operation)).into_iter().flatten();
-        all.filter(|other| other.owner == owner).copied().collect()
+    /// All that was announced of an operation with this attempt: an earlier or later try of its owner is another matter.
+    pub(super) fn parts_of(&self, id: AttemptId) -> Vec<AttemptId> {
+        let operation = self.intent(id).and_then(Intent::part_of);
+        let tries = operation.and_then(|operation| self.operations.get(&operation)).into_iter().flatten().copied();
+        let tries = tries.filter(|other| other.owner == id.owner);
+        let begins = |other: &AttemptId| self.intent(*other).is_some_and(|intent| intent.operation.is_some());
+        let (before, after): (Vec<_>, Vec<_>) = tries.clone().filter(begins).partition(|other| *other <= id);
+        let (from, to) = (before.into_iter().max(), after.into_iter().min());
+        let is_part = |other: &AttemptId| from.is_none_or(|from| from <= *other) && to.is_none_or(|to| *other < to);
+        let parts: Vec<AttemptId> = tries.filter(is_part).collect();
+        if parts.is_empty() { vec![id] } else { parts }
     }
 
     /// Whether a part of this attempt's operation is in doubt and its names do not show whether it ran.
     pub(super) fn is_blurred(&self, id: AttemptId) -> bool {
-        let operation = self.intent(id).and_then(Intent::part_of);
-        let parts = self.parts_of(id.owner, operation).into_iter().filter_map(|part| self.records.get(&part));
+        let parts = self.parts_of(id).into_iter().filter_map(|part| self.records.get(&part));
         parts.into_iter().any(|part| part.state == State::Unknown && part.trace.is_none())
     }
 
@@ -110,13 +134,19 @@ impl<K: Copy + Ord> Member<K> {
     pub fn found_out(&mut self, now: Time, id: AttemptId, (trace, since): (Trace, Time), state: &State) -> bool {
         // Whoever refused it, perhaps half a term before, keeps its names for a term.
         let late = now.since(since) > self.terms.shorter(Span::from_nanos(self.terms.lease.as_nanos() / 2));
-        let lost = late || self.book.is_blurred(id);
-        if trace != Trace::Blurred && lost {
+        let over = self.book.state(id).is_some_and(|state| *state != State::Unknown);
+        let hidden = self.book.is_blurred(id) || self.book.is_shaken(id);
+        if trace != Trace::Blurred && (late || over || hidden || !self.vouches(now)) {
             return false;
         }
         self.say_all(&Message::Found { id, state: state.clone() });
         self.learn(now, id, state);
         true
+    }
+
+    /// Whether it is asked before others change what is in doubt here.
+    pub(super) fn vouches(&self, now: Time) -> bool {
+        self.leased && now < self.leases_until()
     }
 
     /// What other operations led to, as far as it is remembered.
@@ -130,8 +160,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// It was found out whether an attempt in doubt ran.
     pub(super) fn learn(&mut self, now: Time, id: AttemptId, state: &State) {
-        let operation = self.book.intent(id).and_then(Intent::part_of);
-        for part in self.book.parts_of(id.owner, operation) {
+        for part in self.book.parts_of(id) {
             if self.book.records.get(&part).is_some_and(|record| record.orphan || record.state == State::Unknown) {
                 self.over(now, part, state.clone());
             }
@@ -155,6 +184,8 @@ impl<K: Copy + Ord> Member<K> {
         let ids: Vec<AttemptId> =
             self.book.records.iter().filter(|(_, record)| alone(record)).map(|(id, _)| *id).collect();
         for id in ids {
+            // Those who heard of it from here wait for it.
+            self.say_all(&Message::Found { id, state: State::Cancelled });
             self.over(now, id, State::Cancelled);
         }
     }
@@ -166,6 +197,11 @@ impl<K: Copy + Ord> Member<K> {
             record.sight = Sight::Clear;
         }
     }
+}
+
+/// Whether an attempt was announced after another one of the same life.
+fn is_later(id: AttemptId, than: AttemptId) -> bool {
+    id.owner == than.owner && id.sequence > than.sequence
 }
 
 /// Keys that a lost call may change, before those whose time has passed are looked for.
