@@ -102,8 +102,8 @@ impl<K: Copy + Ord> Book<K> {
 
     /// Whether a part of this attempt's operation is in doubt and its names do not show whether it ran.
     pub(super) fn is_blurred(&self, id: AttemptId) -> bool {
-        let parts = self.parts_of(id).into_iter().filter_map(|part| self.records.get(&part));
-        parts.into_iter().any(|part| part.state == State::Unknown && part.trace.is_none())
+        let mut parts = self.parts_of(id).into_iter().filter_map(|part| self.records.get(&part));
+        parts.any(|part| part.state == State::Unknown && part.trace.is_none())
     }
 
     /// Its names show whether it ran, until then at least.
