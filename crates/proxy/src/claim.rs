@@ -99,6 +99,12 @@ impl Changes {
         self.has_names() && accord.leases.flushes() != self.flushes
     }
 
+    /// Whether what was known of its names when it was marked is not true any more: asked when the others cannot change them any more.
+    pub(crate) fn overtaken(&self, shared: &Shared) -> bool {
+        let overtaken = |(export, touched): &(usize, Touched)| shared.exports[*export].areas.overtaken(touched);
+        self.touched.iter().filter(|(_, touched)| touched.assumed()).any(overtaken)
+    }
+
     fn led(&self) -> Option<bool> {
         self.touched.iter().find_map(|(_, touched)| touched.led())
     }

@@ -121,7 +121,9 @@ impl Job {
                     Verdict::Unknown => "not known yet",
                 };
                 let others = match doubt.before {
-                    Before::Known(_) => "changed nothing",
+                    Before::Known(Some(true)) => "changed nothing, the name was taken",
+                    Before::Known(Some(false)) => "changed nothing, the name was free",
+                    Before::Known(None) => "changed nothing",
                     Before::Unknown => "may have changed the same",
                 };
                 let (asked, call) = (&pool.server(doubt.witness).name, doubt.procedure);

@@ -19,6 +19,11 @@ use std::sync::Arc;
 impl Loop {
     /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
     pub(crate) fn prepared(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
+        // Whoever was refused comes back in a while, and not with what it knew before.
+        if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
+            self.held.push_back(call);
+            return None;
+        }
         if call.claim.is_none() {
             match call.errand.prepare(now, &self.shared, &call.record) {
                 Prepared::Ready(claim) => call.claim = claim,
@@ -77,11 +82,6 @@ impl Loop {
     /// A mutation that the other proxies let through; otherwise they are told of it, and it waits for them.
     fn cleared_by_all(&mut self, now: Time, accord: &Arc<Accord>, mut call: Box<Held>) -> Option<Box<Held>> {
         let Some(Claim::Changes(changes)) = &mut call.claim else { return Some(call) };
-        // Whoever was refused comes back in a while.
-        if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
-            self.held.push_back(call);
-            return None;
-        }
         let alone = || !accord.acts() || self.shared.peers().is_some_and(Peers::cut_off);
         if !changes.patient() && (call.impatient || alone()) {
             return Some(call);
@@ -117,6 +117,9 @@ impl Loop {
                     (Ok(id), Some((_, call))) => {
                         if let Some(Claim::Changes(changes)) = &mut call.claim {
                             changes.told(id);
+                            if changes.overtaken(&self.shared) {
+                                self.barred(now, number, Refusal::Busy);
+                            }
                         }
                     }
                     (Err(why), _) => self.barred(now, number, why),

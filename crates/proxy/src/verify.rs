@@ -174,9 +174,8 @@ impl Witness {
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
             None => Verdict::Send,
-            Some(made) if self.was_free() => answer(&reply(Ok(made.ok()))),
             Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
-            Some(made) if self.is_ours(&made, ftype, wanted) => Verdict::Made {
+            Some(made) if self.was_free() || self.is_ours(&made, ftype, wanted) => Verdict::Made {
                 ours: encoded(&reply(Ok(made.ok()))),
                 otherwise: encoded(&Reply::failed(procedure, Nfsstat3::EXIST)),
             },

@@ -110,6 +110,11 @@ impl Areas {
         self.all[touched.area()].cached.found(now, object, unfound, touched);
     }
 
+    /// Whether another proxy has changed a name of a mutation since that was marked.
+    pub(crate) fn overtaken(&self, touched: &Touched) -> bool {
+        self.all[touched.area()].cached.overtaken(touched)
+    }
+
     /// A call leaves now; what its reply teaches of where objects lie may be learned later.
     pub(crate) fn epoch(&self, now: Time) -> Option<Epoch> {
         self.places.as_ref().map(|places| places.epoch(now))

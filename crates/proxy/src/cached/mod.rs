@@ -46,7 +46,7 @@ use midas_core::cache::{
 };
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -94,12 +94,21 @@ pub(crate) struct Part {
     checks: Option<Checks>,
     /// Names that mutations have waited for.
     turns: Turns,
-    /// Names that mutations of this proxy are under way of.
-    claimed: HashSet<Key>,
+    /// Names that mutations of this proxy are under way of; whether another proxy has changed them since.
+    claimed: HashMap<Key, bool>,
+    /// Some of the keys that were changed last.
+    changed: [Key; CHANGED],
     /// Until when what was told since a read began may be told.
     reach: Time,
     /// How fine the servers' times are.
     grain: Span,
+}
+
+impl Part {
+    /// This key is changed; whether it was a while ago too.
+    fn changes(&mut self, key: Key) -> bool {
+        core::mem::replace(&mut self.changed[key.0 as usize % CHANGED], key) == key
+    }
 }
 
 /// A read under way, and who waits with it.
@@ -142,7 +151,8 @@ impl Cached {
                 joined,
                 checks: None,
                 turns,
-                claimed: HashSet::new(),
+                claimed: HashMap::new(),
+                changed: [Key(0); CHANGED],
                 reach: Time::FAR,
                 grain: GRAIN,
             })
@@ -218,7 +228,10 @@ impl Cached {
 
     /// Another proxy changes something.
     pub(crate) fn mark(&self, now: Time, place: Key, key: Key) -> Mark<Key> {
-        self.part(place).cache.mark(now, key)
+        let mut part = self.part(place);
+        part.claimed.entry(key).and_modify(|overtaken| *overtaken = true);
+        part.changes(key);
+        part.cache.mark(now, key)
     }
 
     /// That is over.
@@ -381,5 +394,7 @@ pub(crate) const ENTRY_OVERHEAD: usize = 16;
 const KEY: usize = Cache::<Key, Box<[u8]>>::SLOT + 40;
 /// How fine a server's times are that does not say: those of old file systems.
 const GRAIN: Span = Span::from_secs(1);
+/// Keys of a part that are remembered as changed.
+const CHANGED: usize = 64;
 /// A usual entry, most of which are names: as many are remembered as would fit.
 const ENTRY_USUAL: usize = KEY + ENTRY_OVERHEAD + 56;

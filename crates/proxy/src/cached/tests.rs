@@ -235,6 +235,21 @@ fn d1_one_mutation_of_a_name_at_a_time() {
 }
 
 #[test]
+fn d1_where_a_name_leads_is_not_relied_on_if_another_proxy_changed_it_since() {
+    let cached = cached(Mode::Lease);
+    let (touched, _) = claim(&cached, at(1), &remove());
+    assert!(!cached.overtaken(&touched));
+    let (place, name, _) = touched.labels(0).find(|(_, _, name)| *name).unwrap();
+    let mark = cached.mark(at(1), place, name);
+    cached.unmark(at(2), place, mark);
+    assert!(cached.overtaken(&touched), "it has come and gone");
+    cached.ended(at(2), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &remove());
+    assert!(!cached.overtaken(&touched), "it was looked at anew");
+    cached.ended(at(3), touched, Ended::Done, None);
+}
+
+#[test]
 fn d1_a_mutation_that_has_waited_long_is_next_for_all_of_its_names() {
     let cached = cached(Mode::Lease);
     let from = DirOp { name: b"from", ..NAME };

@@ -76,6 +76,12 @@ pub(crate) struct Unfound {
     first: bool,
 }
 
+impl Unfound {
+    fn new(what: &DirOp<'_>, target: Target, number: usize) -> Self {
+        Self { dir: what.dir.bytes().into(), name: what.name.into(), target, first: number == 0 }
+    }
+}
+
 /// Whether a mutation may leave.
 pub(crate) enum Claimed {
     /// It may, when these were found.
@@ -90,7 +96,7 @@ impl Cached {
         let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (number, (what, target)) in names.into_iter().flatten().enumerate() {
-            let Some(found) = self.claim_name(now, since, &what, &mut touched) else {
+            let Some((found, contested)) = self.claim_name(now, since, &what, &mut touched) else {
                 self.ended(now, touched, Ended::Done, None);
                 self.wait(now, since, call);
                 return Claimed::Busy;
@@ -100,6 +106,10 @@ impl Cached {
                 touched.assumed |= touched.led.is_some();
             }
             match (target, found) {
+                // Nobody could tell later whether it made what is there.
+                (Target::None, Found::Unknown) if contested && self.leases.is_some() => {
+                    unfound.push(Unfound::new(&what, target, number));
+                }
                 (Target::None, _) => {}
                 (_, Found::Absent) => touched.assumed = true,
                 (target, Found::Object(object)) => {
@@ -107,8 +117,7 @@ impl Cached {
                     self.touch_target(now, object, target, &mut touched);
                 }
                 (target, Found::Unknown) if self.finds_targets() => {
-                    let (dir, name) = (what.dir.bytes().into(), what.name.into());
-                    unfound.push(Unfound { dir, name, target, first: number == 0 });
+                    unfound.push(Unfound::new(&what, target, number));
                 }
                 (_, Found::Unknown) => self.let_loose(&mut touched),
             }
@@ -129,7 +138,16 @@ impl Cached {
         if unfound.first {
             touched.led = Some(true);
         }
-        self.touch_target(now, object, unfound.target, touched);
+        if unfound.target != Target::None {
+            self.touch_target(now, object, unfound.target, touched);
+        }
+    }
+
+    /// Whether another proxy has changed a name since it was marked: where it led may not be true any more.
+    pub(crate) fn overtaken(&self, touched: &Touched) -> bool {
+        let overtaken =
+            |(place, key, name)| name && self.part(place).claimed.get(&key).is_some_and(|overtaken| *overtaken);
+        touched.labels(0).any(overtaken)
     }
 
     /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
@@ -210,23 +228,25 @@ impl Cached {
         }
     }
 
-    /// Marks a name, unless another mutation has; where it led.
-    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<Found> {
+    /// Marks a name, unless another mutation has; where it led, and whether it was changed a while ago too.
+    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<(Found, bool)> {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if part.claimed.contains(&name) || !part.turns.may(now, name, since) || !part.claimed.insert(name) {
+        if part.claimed.contains_key(&name) || !part.turns.may(now, name, since) {
             return None;
         }
+        part.claimed.insert(name, false);
         let mut handle = [0; HANDLE_MOST];
         let found = match part.target(now, (place, name), what, &Who::ANYONE, &mut handle).filter(|_| self.leased()) {
             None => Found::Unknown,
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
         };
+        let contested = part.changes(name);
         let tells = Tells::Leads(what.dir.bytes().into(), what.name.into());
         touched.add(place, part.cache.mark(now, name), Some(tells));
-        Some(found)
+        Some((found, contested))
     }
 
     /// What a name leads to is changed with it; a directory that moves has another parent.
@@ -276,9 +296,9 @@ impl Touched {
         self.led
     }
 
-    /// A name of its leads nowhere. Of what cuts a file that is there, or makes one, the others must know which it was.
+    /// A name of its leads nowhere. Of what makes something there, or cuts what is there, the others must know which it was.
     pub(crate) fn found_nothing(&mut self, unfound: &Unfound) {
-        if unfound.first && unfound.target == Target::Resized {
+        if unfound.first && matches!(unfound.target, Target::None | Target::Resized) {
             self.led = Some(false);
         }
     }

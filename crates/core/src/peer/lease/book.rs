@@ -53,10 +53,8 @@ pub(super) struct Record<K> {
     pub(super) learned: Time,
     /// When it cannot run any more, though nobody says so.
     pub(super) deadline: Option<Time>,
-    /// Whether its owner is gone.
-    pub(super) orphan: bool,
-    /// Whether all of a view without its owner have told when they last let it through.
-    pub(super) sealed: bool,
+    /// What has become of its owner.
+    pub(super) owner: Owner,
     /// Whether another member knows of it, or it is one's own.
     pub(super) shared: bool,
     /// Whether its names will show if it ran.
@@ -69,7 +67,23 @@ pub(super) struct Record<K> {
     pub(super) until: Option<Time>,
 }
 
+/// What has become of the owner of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// It is in the view, as far as is known.
+    Here,
+    /// It has left it.
+    Gone,
+    /// And all of a view without it have told when they last let the attempt through.
+    Counted,
+}
+
 impl<K> Record<K> {
+    /// Whether its owner is gone.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.owner != Owner::Here
+    }
+
     /// Whether it is over and nothing of it is to be kept all the same.
     const fn lingers(&self) -> bool {
         self.until.is_some()
@@ -171,7 +185,7 @@ impl<K: Copy + Ord> Book<K> {
             self.over_since(remembered).push_back((now, id));
         }
         let (deadline, until, trace) = (None, None, None);
-        let (orphan, sealed, shared, marks) = (false, false, true, false);
+        let (owner, shared, marks) = (Owner::Here, true, false);
         let record = Record {
             intent,
             state,
@@ -179,8 +193,7 @@ impl<K: Copy + Ord> Book<K> {
             heard: now,
             learned: now,
             deadline,
-            orphan,
-            sealed,
+            owner,
             shared,
             sight,
             trace,
@@ -282,7 +295,7 @@ impl<K: Copy + Ord> Book<K> {
         }
         let Some(record) = self.records.get_mut(&id) else { return };
         record.tidy_up();
-        let remembered = remembered(&record.intent, &record.state, record.orphan);
+        let remembered = remembered(&record.intent, &record.state, record.is_orphan());
         self.over_since(remembered).push_back((now, id));
     }
 
@@ -342,8 +355,7 @@ impl<K: Copy + Ord> Member<K> {
         match self.book.records.get_mut(&id) {
             // Announced once more it is under way again.
             Some(record) => {
-                (record.heard, record.learned, record.deadline) = (now, now, None);
-                (record.orphan, record.sealed) = (false, false);
+                (record.heard, record.learned, record.deadline, record.owner) = (now, now, None, Owner::Here);
             }
             None => {
                 self.book.insert(now, id, intent.clone(), State::Pending);
@@ -383,7 +395,8 @@ impl<K: Copy + Ord> Member<K> {
             self.confirm(id);
         }
         // It ended and is told with what it changes, though that shows nothing: it may change once more.
-        let lingers = over && !(doubtful && !blurred) && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
+        let shows = doubtful && !blurred;
+        let lingers = over && !shows && !intent.keys.is_empty() && self.rules.has(Rule::Linger);
         match self.book.state(id) {
             Some(State::Unknown) if lingers => {
                 let restored = self.book.records.get_mut(&id).filter(|record| !record.marks);
@@ -434,10 +447,10 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Another member let an attempt through, perhaps later than this one: a lost one may run for as long as that one knows.
     fn announced_elsewhere(&mut self, now: Time, id: AttemptId, age: Span) {
-        let open = |record: &&mut Record<K>| record.state == State::Pending && !record.sealed;
+        let open = |record: &&mut Record<K>| record.state == State::Pending && record.owner != Owner::Counted;
         let Some(record) = self.book.records.get_mut(&id).filter(open) else { return };
         record.learned = record.learned.max(now - age);
-        if record.orphan {
+        if record.is_orphan() {
             self.lose(now, id);
         }
     }
@@ -458,7 +471,7 @@ impl<K: Copy + Ord> Member<K> {
         if state == State::Pending {
             return;
         }
-        let doubt = state == State::Unknown && record.orphan && record.intent.part_of().is_some();
+        let doubt = state == State::Unknown && record.is_orphan() && record.intent.part_of().is_some();
         let held = now + self.terms.longer(self.terms.hold);
         let taints = self.rules.has(Rule::Taint) && !matches!(state, State::Cancelled);
         let taint = taints.then(|| self.book.tainted(id, &record.intent.names, Some(held))).flatten();
@@ -517,7 +530,9 @@ impl<K: Copy + Ord> Member<K> {
 
     /// All of a view have told what they let through of those who are not in it.
     pub(super) fn seal(&mut self) {
-        self.book.records.values_mut().for_each(|record| record.sealed |= record.orphan);
+        for record in self.book.records.values_mut().filter(|record| record.owner == Owner::Gone) {
+            record.owner = Owner::Counted;
+        }
     }
 
     /// Whether that life is in the view no longer. Outside of every view nothing is known of anybody.
@@ -531,7 +546,11 @@ impl<K: Copy + Ord> Member<K> {
         let span = self.terms.longer(self.terms.lease + self.terms.hold);
         let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
         let Some(record) = self.book.records.get_mut(&id) else { return };
-        record.orphan = lost;
+        record.owner = match (lost, record.owner) {
+            (false, _) => Owner::Here,
+            (true, Owner::Here) => Owner::Gone,
+            (true, before) => before,
+        };
         // What a server does not know of yet does not show there.
         if self.terms.stale > Span::ZERO {
             record.sight = Sight::Blurred;
@@ -563,7 +582,7 @@ impl<K: Copy + Ord> Member<K> {
             match (&record.state, record.deadline) {
                 // Another member may have let it through later than this one.
                 (State::Pending, Some(deadline))
-                    if deadline <= now && record.orphan && self.installed != self.epoch =>
+                    if deadline <= now && record.is_orphan() && self.installed != self.epoch =>
                 {
                     let later = now + Span::from_nanos(self.terms.lease.as_nanos() / POSTPONED);
                     self.lose(later, id);

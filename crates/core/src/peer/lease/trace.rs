@@ -161,7 +161,7 @@ impl<K: Copy + Ord> Member<K> {
     /// It was found out whether an attempt in doubt ran.
     pub(super) fn learn(&mut self, now: Time, id: AttemptId, state: &State) {
         for part in self.book.parts_of(id) {
-            if self.book.records.get(&part).is_some_and(|record| record.orphan || record.state == State::Unknown) {
+            if self.book.records.get(&part).is_some_and(|record| record.is_orphan() || record.state == State::Unknown) {
                 self.over(now, part, state.clone());
             }
         }
@@ -180,7 +180,7 @@ impl<K: Copy + Ord> Member<K> {
 
     /// Every call that may have left is known to somebody: what only the life before this one wrote down never left.
     pub(super) fn disown(&mut self, now: Time) {
-        let alone = |record: &Record<K>| !record.shared && record.orphan && record.state == State::Pending;
+        let alone = |record: &Record<K>| !record.shared && record.is_orphan() && record.state == State::Pending;
         let ids: Vec<AttemptId> =
             self.book.records.iter().filter(|(_, record)| alone(record)).map(|(id, _)| *id).collect();
         for id in ids {

@@ -45,12 +45,12 @@ impl<K: Copy + Ord> Book<K> {
         let clashes = move |key: &K, of: AttemptId, other: &Record<K>| {
             let (ours, theirs) = (intent.names.contains(key), other.intent.names.contains(key));
             // For what a lost member changes beside others nobody answers.
-            let named = theirs || ours && (of.owner == me || other.orphan);
+            let named = theirs || ours && (of.owner == me || other.is_orphan());
             let blocks = match other.trace {
                 Some(until) => now < until && rules.has(Rule::Trace),
                 None if other.deadline.is_none() => true,
                 // A lost call does not block a name, unless somebody will ask whether it ran, or whether this one did.
-                None => other.orphan && (!theirs || other.sight != Sight::Blurred) && rules.has(Rule::Trace),
+                None => other.is_orphan() && (!theirs || other.sight != Sight::Blurred) && rules.has(Rule::Trace),
             };
             named && blocks && rules.has(Rule::Name)
         };
