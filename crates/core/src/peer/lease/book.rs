@@ -332,14 +332,14 @@ impl<K: Copy + Ord> Member<K> {
             (Refusal::Busy, _) => {
                 self.make_way(now, &intent.names);
             }
-            // Whoever holds no leases may have missed that others changed the same.
-            (Refusal::Doubtful(_, Trace::Sure(..)), _) if !self.vouches(now) => return Some(Refusal::UnderWay),
-            (Refusal::Doubtful(_, Trace::Sure(..)), Some(operation)) => {
+            (Refusal::Doubtful(_, Trace::Sure(..)) | Refusal::UnderWay, Some(operation)) => {
                 self.book.extend(now + self.terms.lease, operation);
             }
             _ => {}
         }
-        Some(why)
+        // Whoever holds no leases may have missed that others changed the same.
+        let hearsay = matches!(why, Refusal::Doubtful(_, Trace::Sure(..))) && !self.vouches(now);
+        Some(if hearsay { Refusal::UnderWay } else { why })
     }
 
     /// Another's attempt, as its owner announces it: whether it is kept as marked from now on.
