@@ -2,7 +2,7 @@
 //!
 //! Another server of the pool, or the same one when it is back without its memory, is asked for what the call would have left behind. If it is there, the call is answered as its server
 //! would have; if it is not, the call may be sent. In doubt the answer is what a client without a proxy would get when it sends the
-//! call again to a server that has lost its memory: an error, never a second success.
+//! call again to a server that has lost its memory: an error, never a second success; but a name that is gone is taken for removed.
 
 use crate::clock::duration;
 use crate::pool::Pool;

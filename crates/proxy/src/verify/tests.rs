@@ -115,7 +115,7 @@ fn a_link_is_ours_if_the_name_was_free_or_the_file_has_changed_since() {
 }
 
 #[test]
-fn where_nothing_can_be_looked_up_the_call_is_refused_again_and_where_nobody_answers_it_waits() {
+fn only_what_its_caller_may_not_ask_for_is_sent_unseen() {
     assert!([Nfsstat3::ACCES, Nfsstat3::NOTDIR].into_iter().all(is_refused));
     assert!(![Nfsstat3::IO, Nfsstat3::JUKEBOX, Nfsstat3::SERVERFAULT].into_iter().any(is_refused));
 }
