@@ -3,13 +3,13 @@
 
 mod support;
 
-use midas_lab::{Scratch, create, loopback, until};
+use midas_lab::{Scratch, common_port, create, loopback, until};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, FileHandle, Reply};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,9 +31,15 @@ fn get(daemon: &Serve, path: &str) -> String {
     answer
 }
 
+/// Where the first of three members listens; the others have the next addresses and the same port.
+fn three() -> SocketAddrV4 {
+    let first = loopback(3, &[]);
+    SocketAddrV4::new(first, common_port(first, 3))
+}
+
 /// The table of two proxies, a and b, and a witness, w, for one of them.
-fn table(first: u32, member: u32, key: &Path) -> String {
-    let at = |member: u32| format!("{}:{PORT}", Ipv4Addr::from(first + member));
+fn table(first: SocketAddrV4, member: u32, key: &Path) -> String {
+    let at = |member: u32| SocketAddrV4::new(Ipv4Addr::from(u32::from(*first.ip()) + member), first.port());
     format!(
         "[cluster]\nname = \"test\"\nlisten = \"{}\"\nme = \"{}\"\nkey_file = \"{}\"\nlease = \"1s\"\nsuspect_after = \"2s\"\n\
          members = [\"a={}\", \"b={}\", \"w={} witness\"]\n",
@@ -79,7 +85,7 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
     assert!(midas(&format!("cluster key {}", key.display())).status.success());
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!midas(&format!("cluster key {}", key.display())).status.success(), "a key is not written over");
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32| Site { more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
     let (a, b, w) = (site(0).start(), site(1).start(), witness(&site(2)));
     until("all three agree", || [&a, &b, &w].into_iter().all(|daemon| present(daemon) == 3));
@@ -145,7 +151,7 @@ fn members_that_differ_answer_nothing_from_caches_until_they_agree_and_everythin
     let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
     let key = place.path().join("key");
     midas_proxy::create_cluster_key(&key).unwrap();
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32, clients: &'static str| Site {
         export: LEASED,
         clients,
@@ -179,7 +185,7 @@ fn with_a_witness_one_proxy_goes_on_with_leases_and_mutations_when_the_other_die
     let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
     let key = place.path().join("key");
     midas_proxy::create_cluster_key(&key).unwrap();
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32| Site { export: LEASED, more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
     let (a, mut b, _w) = (site(0).start(), site(1).start(), witness(&site(2)));
     until("both hold leases", || present(&a) == 3 && leased(&a) && leased(&b));
@@ -201,4 +207,3 @@ const READS: u64 = 20;
 const CREATES: u32 = 20;
 /// How long a call without leases would wait for members that do not answer.
 const INTENT_WAIT: Duration = Duration::from_millis(500);
-const PORT: u16 = 7049;

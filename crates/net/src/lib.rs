@@ -12,6 +12,7 @@ mod connection;
 mod datagram;
 mod dial;
 mod replay;
+mod reserve;
 
 pub use alarm::Alarm;
 pub use budget::{Budget, Purse};
@@ -21,3 +22,4 @@ pub use connection::{Connection, Ended, Flow, Go};
 pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
 pub use replay::{Known, Replays, Verdict};
+pub use reserve::Reservation;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use super::lines::Lines;
-use midas_lab::{Endpoint, PATIENCE, Scratch, mounted, readable, until};
+use midas_lab::{Endpoint, PATIENCE, Scratch, free_port, mounted, readable, until};
 use midas_net::Client;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Site {
     /// As [`Site::of`], for servers of any family.
     pub(crate) fn over(servers: Vec<SocketAddr>, mount_port: Option<u16>, source: &str) -> Self {
         Self {
-            listen: FREE_PORTS.to_owned(),
+            listen: own_ports(),
             servers,
             mount_port,
             source: if source.is_empty() { "/" } else { source }.to_owned(),
@@ -130,9 +130,6 @@ impl Serve {
     /// Starts it again where it was, once it has ended. What it said before is forgotten.
     pub(crate) fn again(&mut self) {
         let before = (self.nfs.clone(), self.mount.clone());
-        let text = fs::read_to_string(self.file(CONFIG)).unwrap();
-        let here = format!("nfs = \"{}\"\nmount = \"{}\"", self.nfs[0], self.mount[0]);
-        fs::write(self.file(CONFIG), text.replacen(FREE_PORTS, &here, 1)).unwrap();
         (self.child, self.log) = spawn(&mut self.command);
         self.ready();
         assert_eq!((&self.nfs, &self.mount), (&before.0, &before.1));
@@ -234,12 +231,17 @@ fn spawn(command: &mut Command) -> (Child, Lines) {
     (child, log)
 }
 
+/// Ports that stay its own while it is down.
+fn own_ports() -> String {
+    let [nfs, mount] = [(); 2].map(|()| free_port(Ipv4Addr::LOCALHOST));
+    format!("nfs = \"127.0.0.1:{nfs}\"\nmount = \"127.0.0.1:{mount}\"")
+}
+
 fn addresses(listed: &str) -> Vec<SocketAddr> {
     listed.split(',').map(|address| address.parse().unwrap()).collect()
 }
 
 const EXPORT: &str = "/scratch";
-const FREE_PORTS: &str = "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"";
 const CONFIG: &str = "midas.toml";
 const STATE: &str = "state.json";
 const SOCKET: &str = "control";

@@ -42,6 +42,12 @@ fn tests_wait_for_events() {
 }
 
 #[test]
+fn tests_listen_on_ports_that_nobody_else_has() {
+    let tests = |source: &Source| source.path.contains("/tests/") || source.path.starts_with("crates/lab/src/");
+    over(|| rust_files().into_iter().filter(tests).collect(), code::fixed_ports);
+}
+
+#[test]
 fn type_names_say_what_the_type_is() {
     over(rust_files, code::empty_type_names);
 }

@@ -1,7 +1,7 @@
 //! Members on loopback addresses, with paths between them that can be cut, each way for itself.
 
 use midas_cluster::{Above, Cluster, Key, Link, Member, Sender, Settings, Status, View};
-use midas_lab::{Scratch, loopback, until};
+use midas_lab::{Scratch, common_port, loopback, until};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -80,8 +80,9 @@ pub struct World {
 impl World {
     /// So many members with paths between them, none started.
     pub fn new(count: usize) -> Self {
-        let first = u32::from(loopback(count, &[PORT]));
-        let address = |index: usize| SocketAddr::from((Ipv4Addr::from(first + index as u32), PORT));
+        let first = loopback(count, &[]);
+        let port = common_port(first, count);
+        let address = |index: usize| SocketAddr::from((Ipv4Addr::from(u32::from(first) + index as u32), port));
         let addresses: Vec<SocketAddr> = (0..count).map(address).collect();
         let path = |from: usize, to: usize| (from != to).then(|| Path::new(addresses[from], addresses[to]));
         let paths = (0..count).map(|from| (0..count).map(|to| path(from, to)).collect()).collect();
@@ -185,5 +186,3 @@ pub fn nobody(sender: Sender) -> impl Above {
 pub fn name(index: usize) -> String {
     ["a", "b", "c", "d", "e"][index].to_owned()
 }
-
-const PORT: u16 = 7049;

@@ -5,7 +5,7 @@
 
 use super::dispatch::{Asker, Door, Finished, Origin, SMALL, Server, Taken};
 use super::fault::Fault;
-use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Scratch, local_for};
+use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Reservation, Scratch, local_for};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -35,6 +35,7 @@ pub(super) struct Loop {
     poll: Poll,
     listener: Option<TcpListener>,
     address: SocketAddr,
+    _kept: Reservation,
     portmap: Option<(TcpListener, UdpSocket)>,
     commands: Receiver<Command>,
     alarm: Alarm,
@@ -118,6 +119,8 @@ impl Peer {
 pub(super) struct Doors {
     pub(super) poll: Poll,
     pub(super) listener: TcpListener,
+    /// Keeps the listener's port while nobody listens.
+    pub(super) kept: Reservation,
     pub(super) portmap: Option<(TcpListener, UdpSocket)>,
     pub(super) commands: Receiver<Command>,
 }
@@ -139,6 +142,7 @@ impl Loop {
             poll: doors.poll,
             listener: Some(doors.listener),
             address,
+            _kept: doors.kept,
             portmap: doors.portmap,
             commands: doors.commands,
             alarm,
