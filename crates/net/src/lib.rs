@@ -11,6 +11,7 @@ mod client;
 mod connection;
 mod datagram;
 mod dial;
+mod digest;
 mod replay;
 mod reserve;
 
@@ -21,5 +22,6 @@ pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow, Go};
 pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
+pub use digest::{Digest, DigestKey};
 pub use replay::{Known, Replays, Verdict};
 pub use reserve::Reservation;
