@@ -45,6 +45,13 @@ impl Ganesha {
         Self::start_with(heads, 0, &["--no-names"])
     }
 
+    /// Starts heads that export more than one directory, each with an export id of its own in its handles. `paths` lie below
+    /// the first export and are made; the first export holds them too, so they overlap. All have one file system id.
+    pub fn start_exporting(heads: usize, attr_expiration_s: u32, paths: &[&str]) -> Self {
+        let options: Vec<&str> = paths.iter().flat_map(|path| ["--also", path]).collect();
+        Self::start_with(heads, attr_expiration_s, &options)
+    }
+
     fn start_with(heads: usize, attr_expiration_s: u32, options: &[&str]) -> Self {
         let scratch = Scratch::new();
         let export = scratch.path().join("export");

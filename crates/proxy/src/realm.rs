@@ -180,7 +180,7 @@ impl Realm {
                 routes[ticket.route.why.code()] += 1;
                 // Those that follow before it is answered go to the same server (nfs3.md, G1).
                 if meaning.kind == (Kind::Write { unstable: true }) {
-                    part.ties.written(now, meaning.object, ticket.route.to);
+                    part.ties.writing(now, meaning.object, ticket.route.to);
                 }
                 drop(part);
                 self.fence_too(now, &also, ticket.route.to, false);
@@ -476,6 +476,9 @@ impl Part {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
+            }
+            (Kind::Write { unstable: true }, End::Answered { ok: true, .. }) => {
+                self.ties.durable(meaning.object, server);
             }
             (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
                 self.ties.committed(meaning.object, server);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use super::lines::Lines;
+use midas_lab::raw::Raw;
 use midas_lab::{Endpoint, PATIENCE, Scratch, free_port, mounted, readable, until};
 use midas_net::Client;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -28,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) export: &'static str,
     /// More tables, behind the export's.
     pub(crate) more: String,
+    /// Variables of the daemon's environment.
+    pub(crate) env: Vec<(&'static str, String)>,
 }
 
 impl Site {
@@ -42,7 +45,7 @@ impl Site {
     /// As [`Site::of`], for servers of any family.
     pub(crate) fn over(servers: Vec<SocketAddr>, mount_port: Option<u16>, source: &str) -> Self {
         Self {
-            listen: own_ports(),
+            listen: FREE_PORTS.to_owned(),
             servers,
             mount_port,
             source: if source.is_empty() { "/" } else { source }.to_owned(),
@@ -52,7 +55,14 @@ impl Site {
             pool: String::new(),
             export: "",
             more: String::new(),
+            env: Vec::new(),
         }
+    }
+
+    /// One more export of the same servers; it may lie beside the first, below it, above it, or be the same.
+    pub(crate) fn and(mut self, export: &Export<'_>) -> Self {
+        self.more += &export.table();
+        self
     }
 
     pub(crate) fn config(&self) -> String {
@@ -70,7 +80,36 @@ impl Site {
 
     /// Starts it; returns when it is ready.
     pub(crate) fn start(&self) -> Serve {
-        Serve::of(&self.config())
+        Serve::with(&self.config(), |command| {
+            command.envs(self.env.iter().cloned());
+        })
+    }
+}
+
+/// One more export of a [`Site`]: `Export { access: "ro", ..Export::of("/software", "/data/software") }`.
+pub(crate) struct Export<'a> {
+    pub(crate) path: &'a str,
+    /// Below what the servers export.
+    pub(crate) source: &'a str,
+    pub(crate) clients: &'a str,
+    pub(crate) access: &'a str,
+    pub(crate) squash: &'a str,
+    /// More lines.
+    pub(crate) more: &'a str,
+}
+
+impl<'a> Export<'a> {
+    /// For everyone here, who may write as root.
+    pub(crate) fn of(path: &'a str, source: &'a str) -> Self {
+        Self { path, source, clients: "\"127.0.0.0/8\"", access: "rw", squash: "none", more: "" }
+    }
+
+    fn table(&self) -> String {
+        let Self { path, source, clients, access, squash, more } = self;
+        format!(
+            "[[export]]\npath = \"{path}\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [{clients}]\n\
+             access = \"{access}\"\nsquash = \"{squash}\"\ninsecure = true\n{more}\n"
+        )
     }
 }
 
@@ -108,6 +147,7 @@ impl Serve {
     pub(crate) fn launch(config: &str, more: impl FnOnce(&mut Command)) -> Self {
         let scratch = Scratch::new();
         let at = |name| scratch.path().join(name);
+        let config = config.replacen(FREE_PORTS, &own_ports(), 1);
         fs::write(at(CONFIG), format!("{config}[state]\nfile = \"{}\"\n", at(STATE).display())).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_midas"));
         command.arg("serve").arg("--config").arg(at(CONFIG)).arg("--socket").arg(at(SOCKET));
@@ -190,6 +230,12 @@ impl Serve {
         client(self.nfs[0], self.mount[0])
     }
 
+    /// A connection from this address of this machine, as a stranger's may be, and what MNT of this path says to it.
+    pub(crate) fn visit(&self, from: Ipv4Addr, path: &str) -> (Raw, Result<Vec<u8>, u32>) {
+        let root = Raw::connect_from((from, 0).into(), self.mount[0]).mount(path);
+        (Raw::connect_from((from, 0).into(), self.nfs[0]), root)
+    }
+
     /// Resident memory now and at its highest, in bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         super::memory(self.child.id())
@@ -242,6 +288,8 @@ fn addresses(listed: &str) -> Vec<SocketAddr> {
 }
 
 const EXPORT: &str = "/scratch";
+/// Any ports: those that [`own_ports`] finds.
+const FREE_PORTS: &str = "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"";
 const CONFIG: &str = "midas.toml";
 const STATE: &str = "state.json";
 const SOCKET: &str = "control";
