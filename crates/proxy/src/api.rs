@@ -50,6 +50,9 @@ pub struct Status {
     pub calls: u64,
     /// Calls that wait for a server that may serve them, now.
     pub held: u64,
+    /// How often it could not be told which export a client's handle belongs to: such calls wait.
+    #[serde(default)]
+    pub unknown_owners: u64,
     /// How it stands in its cluster; none if it is alone.
     #[serde(default)]
     pub cluster: Option<Membership>,

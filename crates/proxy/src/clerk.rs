@@ -5,17 +5,16 @@ use crate::cached::Unfound;
 use crate::clock::duration;
 use crate::dispatch;
 use crate::event::{Asker, Mail, Mailbox, Shared};
+use crate::finding::{self, Found};
 use crate::log;
 use crate::mountd::Below;
-use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::verify::{self, Before, Doubt, Verdict};
-use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use midas_nfs::rpc::{self, Credential};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Something to find out.
 pub(crate) enum Job {
     /// A directory to mount.
-    Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
+    Find { below: Box<Below>, xid: u32, asker: Asker },
     /// Something that a call must wait for; for this loop.
     Sort { unknown: Unknown, event_loop: usize },
     /// Where names lead that a call changes; the call's record tells on whose behalf.
@@ -101,8 +100,8 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<
 impl Job {
     fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
-            Self::Find { below, client, xid, asker } => {
-                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid), 0))
+            Self::Find { below, xid, asker } => {
+                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
                 let stale = sort(shared, lines, &unknown);
@@ -140,13 +139,7 @@ impl Job {
 /// Finds out; whether there is no such object anywhere.
 fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> bool {
     match unknown {
-        Unknown::Owner(handle) => {
-            let owner = whose(shared, handle);
-            if let Found::Of(owner) = owner {
-                shared.whose.learn(Key::of(handle), owner);
-            }
-            matches!(owner, Found::Nowhere)
-        }
+        Unknown::Owner(handle) => matches!(finding::whose(shared, lines, handle), Found::Nowhere),
         Unknown::Target { realm, dir, name, caller } => {
             let export = &shared.exports[*realm];
             let object = look(export, lines, (dir, name), caller).ok().and_then(Leads::object);
@@ -252,54 +245,6 @@ impl Lines {
             self.0.remove(0);
         }
         Ok(answer)
-    }
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Found {
-    Of(Owner),
-    /// Every pool was asked and none knows it.
-    Nowhere,
-    /// Not every pool could be asked.
-    Unknown,
-}
-
-/// Whose a handle is: as it is known, or as one server of every pool says of the handle's file system.
-pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
-    if let Some(owner) = shared.whose.of(handle) {
-        return Found::Of(owner);
-    }
-    let mut found = Found::Nowhere;
-    for (number, pool) in shared.pools.iter().enumerate() {
-        match fsid(pool, handle) {
-            Some(Ok(fsid)) => return Found::Of(owner(shared, number, fsid)),
-            Some(Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) => {}
-            Some(Err(_)) | None => found = Found::Unknown,
-        }
-    }
-    found
-}
-
-fn owner(shared: &Shared, pool: usize, fsid: u64) -> Owner {
-    let of_pool = || shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, &shared.pools[pool]));
-    let has = |export: &&Realm| export.agreed().as_ref().as_ref().is_some_and(|it| it.fsid == fsid);
-    let mut with = of_pool().filter(has);
-    match (with.next(), with.next(), of_pool().count()) {
-        (Some(one), None, _) => Owner::Export(one.number),
-        // A file system that is mounted below the only export.
-        (None, _, 1) => of_pool().next().map_or(Owner::Pool(pool), |one| Owner::Export(one.number)),
-        _ => Owner::Pool(pool),
-    }
-}
-
-fn fsid(pool: &Pool, handle: &[u8]) -> Option<Result<u64, Nfsstat3>> {
-    let server = pool.server(pool.some_open(0)?);
-    let Some(object) = FileHandle::new(handle) else { return Some(Err(Nfsstat3::BADHANDLE)) };
-    let patience = duration(pool.config.probe_timeout);
-    let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).ok()?;
-    match nfs.nfs(&Call::Getattr { object }).ok()? {
-        Reply::Getattr(Ok(attributes)) => Some(Ok(attributes.fsid)),
-        failed => Some(Err(failed.status())),
     }
 }
 

@@ -626,8 +626,7 @@ impl Loop {
 
 /// Finds a directory to mount: that waits for a server, which this loop must not.
 fn find(desk: &Desk, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
-    let client = origin.client.ip().to_canonical();
-    if desk.give(Job::Find { below, client, xid, asker: origin.asker }).is_err() {
+    if desk.give(Job::Find { below: Box::new(below), xid, asker: origin.asker }).is_err() {
         home.send(Mail::Answer(origin.asker, Below::too_many(xid), 0));
     }
 }

@@ -198,7 +198,7 @@ impl Loop {
             }
             Refusal::Executed(Some(results)) => {
                 let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &results);
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(forward.procedure, status(&results));
                 let asked = forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));

@@ -434,7 +434,7 @@ impl Realm {
         if self.agreed().as_ref().as_ref() != belief.agreed() {
             // Whoever can mount it can use it: the handle is known before. If another has it already, the keeper says so.
             if let Some(agreed) = belief.agreed() {
-                let _taken = whose.claim(Key::of(&agreed.root), self.number);
+                let _taken = whose.claim(&agreed.root, (agreed.fsid, agreed.fileid), self.number);
                 self.areas.set_root(Key::of(&agreed.root));
                 let grain = agreed.limits.map(|limits| file_time(limits.time_delta).since(Time::ZERO));
                 self.areas.set_grain(grain);

@@ -13,11 +13,14 @@ use crate::realm::End;
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
+use crate::whose::id;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
+use midas_nfs::nfs3::{
+    EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
+};
 use midas_nfs::{record, rpc};
 use slab::Slab;
 
@@ -63,7 +66,7 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            self.shared.whose.learn_from(owner, waits.procedure, given);
+            self.shared.whose.learn_from(owner, waits.procedure, record, given);
             self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
             self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
         }
@@ -204,15 +207,18 @@ impl Relay<'_> {
             return None;
         }
         let agreed = self.shared.exports[realm].agreed();
-        let root = &agreed.as_ref().as_ref()?.root;
-        let root = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        let agreed = agreed.as_ref().as_ref()?;
+        let root = FileHandle::new(&agreed.root)?;
+        // A server that does not look at all bits of a handle gives the root several: its number tells.
+        let same = |dir: &PostOpAttr| dir.as_ref().is_some_and(|of| id(of) == (agreed.fsid, agreed.fileid));
+        let is_root = |dir: &PostOpAttr| Key::of(&agreed.root) == meaning.place || same(dir);
         match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) if found.object != root => {
+            Ok(Reply::Lookup(Ok(found))) if found.object != root && is_root(&found.dir_attributes) => {
                 let mut out = Vec::new();
                 Reply::Lookup(Ok(LookupOk { object: root, attributes: None, ..found })).encode(&mut out);
                 Some(out)
             }
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Ok(Reply::Readdirplus(Ok(page))) if is_root(&page.dir_attributes) => {
                 let mut entries = page.entries();
                 let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
                 let higher = |plus: &&mut EntryPlus<'_>| {

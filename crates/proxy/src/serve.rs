@@ -12,6 +12,7 @@ use crate::keeper;
 use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
+use crate::objects;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
@@ -102,7 +103,7 @@ impl Proxy {
             Mountd::new(mappings),
             config.limits(),
             config.threads().max(1),
-            accord,
+            (accord, state.objects().as_deref()),
         ));
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let (config, life) = (config.clone(), Life::alone());
@@ -117,6 +118,8 @@ impl Proxy {
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
+        let shared = Arc::clone(&proxy.shared);
+        proxy.threads.push(thread::Builder::new().name("objects".to_owned()).spawn(move || objects::run(&shared))?);
         let (shared, watch) = (Arc::clone(&proxy.shared), proxy.config.watch().clone());
         proxy.threads.push(thread::Builder::new().name("jobs".to_owned()).spawn(move || labels::run(&shared, &watch))?);
         proxy.start_acceptor(listeners)?;

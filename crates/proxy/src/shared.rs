@@ -9,8 +9,9 @@ use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::watch::Watch;
-use crate::whose::Whose;
+use crate::whose::{Place, Whose};
 use midas_net::{Budget, Replays};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -56,14 +57,18 @@ impl Shared {
         mountd: Mountd,
         limits: crate::config::Limits,
         loops: usize,
-        accord: Option<Arc<Accord>>,
+        (accord, objects): (Option<Arc<Accord>>, Option<&Path>),
     ) -> Self {
         let areas = exports.iter().map(|export| export.areas.iter().len()).sum();
         let links = pools.iter().map(|pool| pool.links()).sum();
         let tallies = (0..loops).map(|_| Tally::new(areas, links)).collect();
         let replays = std::array::from_fn(|_| Mutex::default());
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
-        let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
+        let place = |export: &Realm| {
+            let (rules, name) = (export.rules(), export.areas.own().cached.name());
+            Place { pool: number(export), path: rules.path.clone(), source: rules.source.clone(), name }
+        };
+        let whose = Whose::new(exports.iter().map(place).collect(), objects);
         let memory = Budget::new(limits.memory);
         let clock = pools.first().map_or_else(Clock::new, |pool| pool.clock);
         let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -424,7 +424,7 @@ impl Loop {
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, sent, claim, .. } = flight;
-                self.shared.whose.learn_from(owner, waits.procedure, &results);
+                self.shared.whose.learn_from(owner, waits.procedure, &record, &results);
                 let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
                 self.shared.exports[realm].settle(now, sent, End::Lost);
@@ -447,7 +447,8 @@ impl Loop {
             _ if !self.found_out(&mut call, &verdict) => self.held.push_back(call),
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 self.resolved(&mut call);
-                self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
+                let forward = &call.errand.forward;
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(call.errand.forward.procedure, status(&results));
                 let asked = call.errand.forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, call.errand.forward.whom, HERE, Some(&results));

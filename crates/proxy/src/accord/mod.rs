@@ -11,6 +11,7 @@ mod joining;
 mod journal;
 mod leases;
 mod loads;
+mod owners;
 mod wire;
 
 use above::{Running, Slot, Upper};
@@ -20,6 +21,7 @@ pub(crate) use joining::Joining;
 use journal::Journal;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
+use owners::Owners;
 pub(crate) use wire::ANSWER_MOST;
 
 use crate::clock::Clock;
@@ -72,6 +74,7 @@ pub(crate) struct Accord {
     /// What is fetched from other proxies.
     pub(crate) fetches: Fetches,
     pub(crate) sharing: Arc<Sharing>,
+    owners: Owners,
     clock: Clock,
     inner: Mutex<Inner>,
     /// The cluster's thread's alone.
@@ -178,6 +181,7 @@ impl Accord {
             leases: Arc::new(Leases::new(clock)),
             fetches: Fetches::new(life, serving, terms.lease),
             sharing: Arc::default(),
+            owners: Owners::default(),
             clock,
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
@@ -254,6 +258,13 @@ impl Accord {
                     let mailbox = around.mailboxes.get(fetch::event_loop(id));
                     if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
                         mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
+                    }
+                }
+                Ok(Some(Said::Names { names })) => self.names_heard(&names),
+                Ok(Some(Said::Owner { id, handle })) => self.owner_asked(from, id, handle),
+                Ok(Some(Said::Owned { incarnation, id, exports })) => {
+                    if self.fetches.mine(incarnation) {
+                        self.owner_told(id, exports);
                     }
                 }
                 Ok(None) => {}

@@ -62,6 +62,7 @@ impl Collector for Scrape {
         of_controllers(&mut page, shared)?;
         of_caches(&mut page, shared)?;
         of_clients(&mut page, shared, &totals)?;
+        of_owners(&mut page, shared)?;
         of_servers(&mut page, shared)?;
         match shared.peers().zip(shared.accord()) {
             Some((peers, accord)) => of_cluster(&mut page, &peers.status(accord)),
@@ -219,6 +220,14 @@ fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Res
     page.counter("client_connections_refused", "Client connections closed at once, at the limit", turned)?;
     let bytes = Bytes::ALL.iter().zip(&totals.bytes).map(|((_, way), count)| ([("way", *way)], *count));
     page.counters("bytes", "Bytes of records relayed", bytes)
+}
+
+/// Labels are the ways in which an owner is found, which are fixed.
+fn of_owners(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let ways = shared.whose.counts.ways().map(|(way, count)| ([("found", way)], count));
+    page.counters("handle_owners", "Handles of clients whose export was not known at once, by how it was found", ways)?;
+    let unsaved = shared.whose.objects.unsaved();
+    page.counter("objects_unsaved", "Names of files that could not be kept on disk", unsaved)
 }
 
 fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {

@@ -12,6 +12,7 @@ use midas_core::cache::Mode;
 use midas_core::decision::Why;
 use midas_core::id::ServerId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 pub(super) fn of(shared: &Shared) -> Status {
@@ -25,6 +26,7 @@ pub(super) fn of(shared: &Shared) -> Status {
         clients: totals.welcomed - totals.ended,
         calls: totals.answers(),
         held: totals.held,
+        unknown_owners: shared.whose.counts.unknown.load(Ordering::Relaxed),
         cluster: shared.peers().map(Peers::membership),
         exports: shared.exports.iter().map(|export| of_export(shared, export)).collect(),
         pools: shared.pools.iter().map(|pool| of_pool(shared, pool)).collect(),
