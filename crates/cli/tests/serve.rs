@@ -6,7 +6,7 @@ mod support;
 use midas_conformance::{Difference, diff, faults, run};
 use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require, until};
 use std::fs;
-use support::load::Load;
+use support::load::Rounds;
 use support::nfsd::Nfsd;
 use support::serve::Serve;
 use support::target;
@@ -106,8 +106,7 @@ fn waiting(nfsd: &mut Nfsd, server: usize) -> u64 {
 fn servers_go_down_hang_and_restart_and_clients_see_no_error_and_nothing_runs_twice() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let proxy = Serve::start(&nfsd.endpoints());
-    let load = "--workload zipf:1.1 --depth 8 --connections 8 --duration 10s --timeout 30s";
-    let load = Load::start(&proxy, load);
+    let load = Rounds::start(&proxy, "--workload zipf:1.1 --depth 8 --connections 8 --timeout 30s");
     let mut done = served(&mut nfsd);
     for command in ["fault 1 down", "fault 1 none", "fault 2 hang", "fault 2 none", "drop 0", "restart 0"] {
         // What came before has been lived through: calls wait where the server hangs, and go on everywhere else.
