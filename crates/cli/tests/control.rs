@@ -7,10 +7,11 @@ use midas_lab::raw::{self, Raw, handle};
 use midas_lab::{Scratch, mkdir, until};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use support::load::Load;
 use support::midas;
@@ -411,16 +412,19 @@ fn a_server_that_comes_back_is_not_given_all_that_waited_at_once() {
     assert!((1..=128).contains(&most), "{most} at once");
 }
 
-/// A server that hangs takes connections and says nothing. `status` says that, and not what the system calls its socket.
+/// A server that hangs takes connections and says nothing. The log and the events say that, and not what the system calls its socket.
 #[test]
 fn a_server_that_hangs_is_said_not_to_answer() {
     let nfsd = Nfsd::start(&[]);
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let servers = vec![nfsd.addresses[0], silent.local_addr().unwrap()];
     let pool = "probe_timeout = \"200ms\"\n".to_owned();
-    let proxy = Site { pool, ..Site::over(servers, None, "/") }.start();
-    let said = proxy.command("status");
-    assert!(said.contains("it did not answer within 200 ms"), "{said}");
-    let all = [said, proxy.command("status --json")].concat();
-    assert!(!all.contains("temporarily unavailable"), "{all}");
+    let proxy = Site { pool, ..Site::of(&nfsd.endpoints()) }.start();
+    proxy.until(0, "it takes calls", |server| server["health"] == "up");
+    nfsd.signal(Signal::STOP);
+    let said = proxy.said("server is down", 1);
+    let events = proxy.command("top --once --view events --width 200");
+    nfsd.signal(Signal::CONT);
+    for text in [said, events] {
+        assert!(text.contains("it did not answer within 200 ms"), "{text}");
+        assert!(!text.contains("temporarily unavailable"), "{text}");
+    }
 }

@@ -20,7 +20,7 @@ fn ranks_that_create_one_name_cost_twice_the_server_and_twice_as_many_cost_twice
     let nfsd = Nfsd::start(&["--servers", "3"]);
     let proxy = proxy(&nfsd);
     let (_, root) = proxy.client();
-    let (_, servers_root) = support::serve::client(nfsd.addresses[0], nfsd.addresses[0]);
+    let (_, servers_root) = nfsd.endpoint(0).client();
     let [mut direct, mut through, mut twice] = [Duration::MAX; 3];
     for round in 0..ROUNDS {
         let name = |of: &str| format!("{of}.{round}").into_bytes();

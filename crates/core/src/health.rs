@@ -43,11 +43,6 @@ impl Health {
         }
     }
 
-    /// Whether it takes as many calls as it can.
-    const fn open_to_many(self) -> bool {
-        matches!(self, Self::Up)
-    }
-
     const fn open(self) -> bool {
         matches!(self, Self::Up | Self::Probation)
     }
@@ -79,9 +74,13 @@ impl Servers {
         let slot = &self.slots[server.index()];
         slot.health_since.store(now.as_nanos(), Relaxed);
         slot.failures.store(0, Relaxed);
-        // One that was there before the first call need not start slowly.
-        let starts = health == Health::Up && !before.open_to_many() && now > Time::ZERO;
-        slot.window.store(if starts { WINDOW_FIRST } else { WINDOW_FULL }, Relaxed);
+        match (before.open(), health.open()) {
+            // One that was there before the first call need not start slowly.
+            (false, true) if now > Time::ZERO => slot.window.store(WINDOW_FIRST, Relaxed),
+            // What is bound to one that is closed still goes there.
+            (_, false) => slot.window.store(WINDOW_FULL, Relaxed),
+            (false | true, true) => {}
+        }
         match (before == Health::Probation, health == Health::Probation) {
             (false, true) => drop(self.probing.fetch_add(1, Relaxed)),
             (true, false) => drop(self.probing.fetch_sub(1, Relaxed)),
@@ -255,8 +254,7 @@ mod tests {
         servers.set_health(at(1), ServerId(0), Health::Drained);
         assert_eq!(servers.window(ServerId(0)), WINDOW_FULL, "what is bound to it still goes there");
         servers.set_health(at(2), ServerId(0), Health::Probation);
-        servers.dispatch(at(3), ServerId(0));
-        servers.land(at(3), ServerId(0));
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST, "also where no other server could take them");
         servers.judge(at(3), at(3), ServerId(0), false);
         assert_eq!((servers.health(ServerId(0)), servers.window(ServerId(0))), (Health::Up, WINDOW_FIRST));
         for calls in 1..=10 {
