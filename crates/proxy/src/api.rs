@@ -251,6 +251,13 @@ pub struct Export {
     pub admitted: usize,
     /// Calls by why they went where they went.
     pub routes: BTreeMap<String, u64>,
+    /// Calls that only one server could serve, by why: `fence` (others may answer with the state before a change), `start` (nobody knows yet
+    /// what was changed), `uncommitted`, `listing`, `maker` (no other server knows it), `doubt`.
+    #[serde(default)]
+    pub bound: BTreeMap<String, u64>,
+    /// Names and objects that are read at one server alone, because others may answer with the state before a change.
+    #[serde(default)]
+    pub fences: u64,
     /// What its cache does and holds, outside of its subtrees.
     #[serde(default)]
     pub cache: Caching,

@@ -9,7 +9,7 @@ use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::fencing::with_entries;
 use crate::fetching::Loans;
 use crate::link::Flight;
-use crate::realm::End;
+use crate::realm::{End, Realm, Sent};
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
@@ -19,7 +19,7 @@ use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{
-    EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
+    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
 };
 use midas_nfs::{record, rpc};
 use slab::Slab;
@@ -53,7 +53,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, sent_at, claim, resent, .. } = flight;
+        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, .. } = flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -74,7 +74,11 @@ impl Relay<'_> {
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
             // The answer may be the first copy's.
             let left = if resent { since } else { sent_at };
-            changed = export.honest((now, left), sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+            let meaning = (&sent.meaning, sent.makes);
+            changed = export.honest((now, left), sent.ticket.route.to, meaning, waits.procedure, results);
+        }
+        if let (Some(status), Some(results)) = (status, results) {
+            learn_of_sender(export, &mut sent, waits.procedure, (Nfsstat3(status), results), (resent, tries));
         }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
@@ -273,6 +277,48 @@ impl Relay<'_> {
             self.touched.push(asker.slot as usize);
         }
     }
+}
+
+/// What an answer tells of the server that gave it. A copy of a call may have been executed before it was refused.
+fn learn_of_sender(
+    export: &Realm,
+    sent: &mut Sent,
+    procedure: Procedure,
+    (status, results): (Nfsstat3, &[u8]),
+    (resent, tries): (bool, u8),
+) {
+    if export.stale() && !resent && Realm::changed_nothing(sent, procedure, status, results) {
+        sent.ticket.spare();
+    }
+    if status != Nfsstat3::OK {
+        return;
+    }
+    let server = sent.ticket.route.to;
+    match Reply::decode(procedure, results) {
+        Ok(Reply::Mknod(Ok(made))) => {
+            made.object.into_iter().for_each(|object| export.known_at(Key::of(object.bytes()), server));
+        }
+        // Another server knew nothing of it.
+        Ok(reply) if tries > 0 && is_of_special(&reply) => export.known_at(sent.meaning.object, server),
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Whether a reply is about a device, socket or pipe that the call named by its handle.
+fn is_of_special(reply: &Reply<'_>) -> bool {
+    let attributes = match reply {
+        Reply::Getattr(Ok(attributes)) => Some(*attributes),
+        Reply::Setattr(Ok(wcc)) => wcc.after,
+        Reply::Access(Ok(ok)) => ok.attributes,
+        _ => None,
+    };
+    let special = [Ftype3::Blk, Ftype3::Chr, Ftype3::Sock, Ftype3::Fifo];
+    attributes.is_some_and(|attributes| special.contains(&attributes.ftype))
+}
+
+/// Whether a call is about one object, and names it by its handle.
+pub(crate) fn asks_of_object(procedure: Procedure) -> bool {
+    matches!(procedure, Procedure::Getattr | Procedure::Setattr | Procedure::Access | Procedure::Readlink)
 }
 
 /// Room for headers in a record that carries data.

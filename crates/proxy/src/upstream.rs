@@ -15,7 +15,7 @@ use crate::log;
 use crate::pool::Pool;
 use crate::queue::Queued;
 use crate::realm::{End, Wishes};
-use crate::relay::{Relay, Waits};
+use crate::relay::{Relay, Waits, asks_of_object};
 use crate::translate::Kind;
 use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
@@ -266,7 +266,9 @@ impl Loop {
     }
 
     /// An answer is in doubt (nfs3.md, A4): this server is asked before the client is told.
-    fn ask_first(&mut self, now: Time, flight: Flight, record: Vec<u8>, ask: ServerId) {
+    fn ask_first(&mut self, now: Time, mut flight: Flight, record: Vec<u8>, ask: ServerId) {
+        // What it asked for was refused.
+        flight.sent.ticket.spare();
         let tries = flight.tries + 1;
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
@@ -606,25 +608,37 @@ impl Loop {
     }
 }
 
-/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, GETATTR of a device that another
-/// head of Ganesha made (INVAL) or of what is just being removed (IO), where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
-/// Ganesha says so of a directory from which another call is removing a name, and knows better at once.
+/// Who may know better. Others: of an object that a server does not know, or of what is just being removed (IO), for calls that may be sent
+/// again, where what one server knows all know; and of a device or socket, which no head of Ganesha knows by its handle but those that made
+/// it or looked it up (INVAL): such a call was refused, so it may be sent elsewhere whatever it does. The server itself: no listing fails
+/// with NOENT (RFC 1813), but a head of Ganesha says so of a directory from which another call is removing a name, and knows better at once.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
     let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
     let accepted = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
     let status = Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3]));
-    // What takes as long as a removal takes may show at every head.
-    let tries = if status == Nfsstat3::IO { IO_TRIES } else { TRIES };
-    if !accepted || flight.tries >= tries || !flight.sent.meaning.movable {
+    let tries = match status {
+        // What takes as long as a removal takes may show at every head.
+        Nfsstat3::IO => IO_TRIES,
+        Nfsstat3::INVAL => pool.servers.len().min(INVAL_TRIES) as u8,
+        _ => TRIES,
+    };
+    if !accepted || flight.tries >= tries {
         return None;
     }
     let server = flight.sent.ticket.route.to;
-    let another = || {
-        let other = pool.some_open(server.index() + 1).filter(|other| *other != server);
-        other.filter(|_| pool.staleness() == Span::ZERO)
-    };
-    match (status, flight.waits.procedure) {
-        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL | Nfsstat3::IO, Procedure::Getattr) => another(),
+    let next = || pool.some_open(server.index() + 1).filter(|other| *other != server);
+    let procedure = flight.waits.procedure;
+    if status == Nfsstat3::INVAL && (asks_of_object(procedure) || procedure == Procedure::Link) {
+        // The one before was the last that had not been asked.
+        let last = usize::from(flight.tries) + 1 >= pool.servers.len();
+        return if last || flight.resent { None } else { next() };
+    }
+    if !flight.sent.meaning.movable {
+        return None;
+    }
+    let another = || next().filter(|_| pool.staleness() == Span::ZERO);
+    match (status, procedure) {
+        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::IO, Procedure::Getattr) => another(),
         (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
         _ => None,
     }
@@ -635,6 +649,7 @@ pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Answers to one call that may be doubted.
 const TRIES: u8 = 2;
 const IO_TRIES: u8 = 8;
+const INVAL_TRIES: usize = 16;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.

@@ -11,15 +11,58 @@ use alloc::collections::BTreeMap;
 /// At most [`FENCES_MAX`] fenced objects.
 #[derive(Clone, Debug, Default)]
 pub struct Fences {
-    by_object: BTreeMap<Key, (ServerId, Time)>,
+    by_object: BTreeMap<Key, Fence>,
     /// While this lies in the future everything goes home.
     all_until: Time,
+    /// No fence ends before: until then there is no use in looking for one that has ended.
+    first_end: Time,
+}
+
+/// One fenced object.
+#[derive(Clone, Copy, Debug)]
+struct Fence {
+    server: ServerId,
+    /// The end, if no mutation is under way.
+    until: Time,
+    /// Mutations of the object that are under way.
+    under_way: u32,
+}
+
+impl Fence {
+    fn stands(&self, now: Time) -> bool {
+        self.under_way > 0 || now < self.until
+    }
 }
 
 impl Fences {
     /// No fence but one around everything until a point in time.
     pub fn new(all_until: Time) -> Self {
-        Self { by_object: BTreeMap::new(), all_until }
+        Self { all_until, ..Self::default() }
+    }
+
+    /// A mutation of an object leaves for a server: until it is over the object is read there, or where the fence stands already. False: the
+    /// table is full, and everything is fenced until `otherwise`.
+    pub fn leave(&mut self, now: Time, object: Key, server: ServerId, otherwise: Time) -> bool {
+        if !self.has_room(now, object) {
+            self.raise_all(otherwise);
+            return false;
+        }
+        let fence = self.by_object.entry(object).or_insert(Fence { server, until: now, under_way: 0 });
+        if !fence.stands(now) {
+            fence.server = server;
+        }
+        fence.under_way += 1;
+        true
+    }
+
+    /// A mutation that left is over, and has changed nothing.
+    pub fn spare(&mut self, now: Time, object: Key) {
+        if let Some(fence) = self.by_object.get_mut(&object) {
+            fence.under_way = fence.under_way.saturating_sub(1);
+            if !fence.stands(now) {
+                self.by_object.remove(&object);
+            }
+        }
     }
 
     /// Fences an object at the server that changed it.
@@ -27,14 +70,14 @@ impl Fences {
         if until <= now {
             return;
         }
-        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
-            self.by_object.retain(|_, (_, until)| now < *until);
-        }
-        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
+        if !self.has_room(now, object) {
             self.raise_all(until);
             return;
         }
-        self.by_object.insert(object, (server, until));
+        self.first_end = self.first_end.min(until);
+        let fence = self.by_object.entry(object).or_insert(Fence { server, until, under_way: 0 });
+        fence.server = server;
+        fence.until = fence.until.max(until);
     }
 
     /// Fences everything at home until a point in time.
@@ -44,24 +87,44 @@ impl Fences {
 
     /// The server that must answer for this object now.
     pub fn find(&self, now: Time, object: Key) -> Option<ServerId> {
-        self.fence(now, object).map(|(server, _)| server)
+        self.by_object.get(&object).filter(|fence| fence.stands(now)).map(|fence| fence.server)
     }
 
-    /// The server that must answer for a name: the one that changed it or its directory last, since an answer tells of both.
-    #[inline]
-    pub fn find_named(&self, now: Time, name: Key, directory: Key) -> Option<ServerId> {
-        let fences = [self.fence(now, name), self.fence(now, directory)];
-        fences.into_iter().flatten().max_by_key(|(_, until)| *until).map(|(server, _)| server)
-    }
-
-    #[inline]
-    fn fence(&self, now: Time, object: Key) -> Option<(ServerId, Time)> {
-        self.by_object.get(&object).filter(|(_, until)| now < *until).copied()
+    /// Whether a fence of this object lasts longer than that.
+    pub fn lasts_past(&self, object: Key, end: Time) -> bool {
+        self.by_object.get(&object).is_some_and(|fence| fence.stands(end))
     }
 
     /// Whether every object counts as fenced at home.
     pub fn all(&self, now: Time) -> bool {
         now < self.all_until
+    }
+
+    /// Objects that have a fence of their own, or had one that nobody has cleared away.
+    pub fn len(&self) -> usize {
+        self.by_object.len()
+    }
+
+    /// Objects that have a fence of their own now.
+    pub fn standing(&self, now: Time) -> usize {
+        self.by_object.values().filter(|fence| fence.stands(now)).count()
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.by_object.is_empty()
+    }
+
+    /// Whether an object has a fence, or can be given one.
+    fn has_room(&mut self, now: Time, object: Key) -> bool {
+        if self.by_object.len() < FENCES_MAX || self.by_object.contains_key(&object) {
+            return true;
+        }
+        if self.first_end <= now {
+            self.by_object.retain(|_, fence| fence.stands(now));
+            self.first_end = self.by_object.values().map(|fence| fence.until).min().unwrap_or(now);
+        }
+        self.by_object.len() < FENCES_MAX
     }
 }
 
@@ -85,17 +148,32 @@ mod tests {
         assert!(fences.all(now) && !fences.all(until));
         fences.raise(until, Key(1 << 40), ServerId(2), until + Span::from_secs(1));
         assert_eq!(fences.find(until, Key(1 << 40)), Some(ServerId(2)));
+        assert_eq!(fences.len(), 1, "what has ended makes room");
     }
 
     #[test]
-    fn of_a_name_and_its_directory_the_one_that_was_changed_last_counts() {
+    fn a_mutation_that_is_under_way_fences_and_one_that_changed_nothing_leaves_no_fence() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        assert!(fences.leave(now, Key(1), ServerId(1), later(60)));
+        assert!(fences.leave(now, Key(1), ServerId(2), later(60)));
+        assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "the first is where it is read");
+        fences.spare(later(1), Key(1));
+        assert_eq!(fences.find(later(1), Key(1)), Some(ServerId(1)));
+        fences.spare(later(1), Key(1));
+        assert_eq!((fences.find(later(1), Key(1)), fences.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn one_that_changed_nothing_leaves_the_fence_of_another_as_it_is() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(10));
-        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(1)));
-        fences.raise(now, Key(2), ServerId(2), later(20));
-        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(2)));
-        assert_eq!(fences.find_named(later(20), Key(1), Key(2)), None);
+        assert!(fences.leave(later(1), Key(1), ServerId(2), later(60)));
+        assert!(fences.lasts_past(Key(1), later(10)), "nobody knows when it will be over");
+        fences.spare(later(2), Key(1));
+        assert_eq!(fences.find(later(9), Key(1)), Some(ServerId(1)));
+        assert!(!fences.lasts_past(Key(1), later(10)) && fences.lasts_past(Key(1), later(9)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a server does with a record: refuse it, answer it at once, or let it wait for a worker. No sockets here.
 
+use super::attribute_cache::{AttributeCache, Truly};
 use super::fault::Fault;
 use super::service::ServiceTimes;
 use super::station::Station;
@@ -30,6 +31,8 @@ pub(super) struct Server {
     mounts: VecDeque<(IpAddr, Vec<u8>)>,
     machines: RandomState,
     atime: bool,
+    /// What it answers from, if it believes for a while what it once knew.
+    cache: Option<AttributeCache>,
     started: Instant,
     arrivals: u64,
 }
@@ -45,6 +48,7 @@ pub(super) struct Parts {
     pub(super) truth: Option<Arc<Truth>>,
     pub(super) machines: RandomState,
     pub(super) atime: bool,
+    pub(super) attribute_cache: Duration,
 }
 
 /// Where an answer goes: a connection, and which of those that had its place.
@@ -120,6 +124,7 @@ impl Server {
             mounts: VecDeque::new(),
             machines: parts.machines,
             atime: parts.atime,
+            cache: (!parts.attribute_cache.is_zero()).then(|| AttributeCache::new(parts.attribute_cache)),
             started: now,
             arrivals: 0,
         }
@@ -267,7 +272,13 @@ impl Server {
         let begin = record::begin(out);
         rpc::Reply::accept(out, xid);
         let results = out.len();
-        let status = self.namespace.execute(&self.identity, &who, call, out);
+        let status = match &mut self.cache {
+            None => self.namespace.execute(&self.identity, &who, call, out),
+            Some(cache) => {
+                let truly = Truly { namespace: &self.namespace, identity: &self.identity, now };
+                cache.execute(truly, &who, call, out)
+            }
+        };
         record::end(out, begin);
         if let nfs3::Call::Read { file, .. } = call
             && self.atime
@@ -335,6 +346,9 @@ impl Server {
     pub(super) fn restart(&mut self, now: Instant) {
         self.station.clear(now);
         self.replays.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
         self.namespace.crash(self.identity.server);
         self.identity.write_verifier = write_verifier(self.identity.server);
     }

@@ -222,6 +222,8 @@ fn bound(why: feasible::Bound) -> &'static str {
         feasible::Bound::Listing => "a listing goes on where its cookies come from",
         feasible::Bound::Uncommitted => "it has written data there that is not committed",
         feasible::Bound::Fenced => "others may answer with the state before a change",
+        feasible::Bound::Unknown => "it is not known what was changed before, so everything stays at home",
+        feasible::Bound::Maker => "no other server knows it",
         feasible::Bound::PerhapsExecuted => "a change of it was perhaps executed there",
     }
 }

@@ -20,6 +20,7 @@ use midas_core::control::signal::Signals;
 use midas_core::decision::{Exclusion, Why};
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::route::feasible::Bound;
 use midas_core::servers::Servers;
 use midas_nfs::nfs3::Procedure;
 use prometheus_client::collector::Collector;
@@ -27,6 +28,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// All metrics, in the format that whoever asks reads, and its type.
 pub(super) fn text(shared: &Arc<Shared>, accepts: &str) -> (&'static str, String) {
@@ -122,6 +124,14 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
         Why::NAMES.iter().zip(export.routes()).map(|(why, count)| ([("export", path.as_str()), ("why", *why)], count))
     });
     page.counters("routes", "Calls sent to a server, by why they went there", routes)?;
+    let bound = paths.iter().zip(&shared.exports).flat_map(|(path, export)| {
+        Bound::NAMES.iter().zip(export.binds()).map(|(by, count)| ([("export", path.as_str()), ("by", *by)], count))
+    });
+    page.counters("bound", "Calls sent to the only server that might serve them, by what bound them", bound)?;
+    let now = Instant::now();
+    let fences = paths.iter().zip(&shared.exports);
+    let fences = fences.map(|(path, export)| ([("export", path.as_str())], export.fences(now) as f64));
+    page.gauges("fences", "Names and objects that one server alone may answer for, after a change", fences)?;
     let holds = Exclusion::ALL.iter().zip(&totals.holds).map(|(why, count)| ([("reason", why.name())], *count));
     page.counters("holds", "Calls that began to wait because no server may serve them", holds)?;
     page.gauge("held", "Calls that wait for a server now", totals.held)?;

@@ -11,6 +11,7 @@ use crate::realm::Realm;
 use midas_core::cache::Mode;
 use midas_core::decision::Why;
 use midas_core::id::ServerId;
+use midas_core::route::feasible::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -68,6 +69,8 @@ fn of_export(shared: &Shared, export: &Realm) -> Export {
         mode: setting(0, rules.mode),
         admitted: admitted(export),
         routes: Why::NAMES.iter().map(ToString::to_string).zip(export.routes()).collect(),
+        bound: Bound::NAMES.iter().map(ToString::to_string).zip(export.binds()).collect(),
+        fences: export.fences(Instant::now()),
         cache: caching(shared, export, export.areas.own()),
         subtrees: rules.subtrees.iter().enumerate().filter_map(subtree).collect(),
     }

@@ -10,7 +10,7 @@ use crate::cached::{Area, Epoch, Learned, Who};
 use crate::clock::duration;
 use crate::event::Shared;
 use crate::log;
-use crate::realm::Realm;
+use crate::realm::{Makes, Realm};
 use crate::translate::Meaning;
 use crate::whose::Owner;
 use axum::http::StatusCode;
@@ -315,7 +315,7 @@ fn honest(
     results: &[u8],
 ) -> Option<Vec<u8>> {
     let now = export.pool.time(Instant::now());
-    export.stale().then(|| export.honest((now, left), server, of, procedure, results)).flatten()
+    export.stale().then(|| export.honest((now, left), server, (of, Makes::Unknown), procedure, results)).flatten()
 }
 
 /// Why a directory is not read.

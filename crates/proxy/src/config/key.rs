@@ -233,7 +233,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "staleness",
         takes: "time, 0s..24h",
-        default: Fallback::Value("\"60s\""),
+        default: Fallback::Value("\"65s\""),
         live: true,
         meaning: "how long another server may answer with old attributes after a change; 0s only if servers cache no attributes \
                   (Ganesha: `Attr_Expiration_Time = 0`)",
