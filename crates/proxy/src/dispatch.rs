@@ -32,6 +32,8 @@ pub(crate) struct Origin {
     pub(crate) asker: Asker,
     pub(crate) client: SocketAddr,
     pub(crate) local: IpAddr,
+    /// Whether the client is on no export's list.
+    pub(crate) stranger: bool,
 }
 
 /// A moment by both clocks, read once for a batch.
@@ -163,6 +165,9 @@ fn nfs(
         return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+    if origin.stranger && procedure != Procedure::Null {
+        return Ok(refuse_stranger(batch.tally, origin, call.xid, procedure, out));
+    }
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
     let Batch { rules, memo, tally, corner } = batch;
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
@@ -447,6 +452,16 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
     ANSWER + data.min(ANSWER_MOST) as usize
 }
 
+/// Refuses a call of a client that is on no list, whatever it is about.
+#[cold]
+fn refuse_stranger(tally: &Tally, origin: &Origin, xid: u32, procedure: Procedure, out: &mut Vec<u8>) -> Taken {
+    tally.refused(Refused::Client);
+    tally.here(procedure, Some(Nfsstat3::ACCES));
+    tell_refused(origin.client.ip(), Nfsstat3::ACCES);
+    answer(out, xid, |out| Reply::failed(procedure, Nfsstat3::ACCES).encode(out));
+    Taken::Done
+}
+
 fn tell_refused(client: IpAddr, status: Nfsstat3) {
     let (say, why): (fn(&'static str, &log::Facts<'_>), _) = match Refused::by(status) {
         Refused::Client => (log::warn, "it is not on the export's list of clients"),
@@ -456,15 +471,14 @@ fn tell_refused(client: IpAddr, status: Nfsstat3) {
     say("call refused", &[("client", &client.to_canonical()), ("why", &why)]);
 }
 
-/// Answers a call on an object that no server knows.
-pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
+/// Answers a call that cannot be taken.
+pub(crate) fn fail(tally: &Tally, record: &[u8], status: Nfsstat3, out: &mut Vec<u8>) {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
-        tally.here(procedure, Some(Nfsstat3::STALE));
-        answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
+        tally.here(procedure, Some(status));
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
     }
-    Taken::Done
 }
 
 enum Unowned<'a> {

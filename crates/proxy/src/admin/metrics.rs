@@ -124,6 +124,9 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
     let holds = Exclusion::ALL.iter().zip(&totals.holds).map(|(why, count)| ([("reason", why.name())], *count));
     page.counters("holds", "Calls that began to wait because no server may serve them", holds)?;
     page.gauge("held", "Calls that wait for a server now", totals.held)?;
+    let unresolved = totals.unresolved;
+    page.gauge("unresolved", "Calls that wait until the export of their handle or a name is known", unresolved)?;
+    page.counter("unresolved_given_up", "Calls answered JUKEBOX since that was not known in time", totals.given_up)?;
     let refusals = Refused::ALL.iter().zip(&totals.refusals).map(|((_, why), count)| ([("reason", *why)], *count));
     page.counters("refusals", "Calls refused without asking a server", refusals)
 }
@@ -215,8 +218,12 @@ fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
 fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
     page.gauge("client_connections", "Client connections now", totals.welcomed - totals.ended)?;
     page.counter("client_connections_accepted", "Client connections taken", totals.welcomed)?;
-    let turned = shared.turned_away.get();
+    let (_, strangers) = shared.client_table.connections();
+    page.gauge("stranger_connections", "Connections of clients on no export's list", strangers as u64)?;
+    let turned = shared.turned_away.get() + totals.turned_away;
     page.counter("client_connections_refused", "Client connections closed at once, at the limit", turned)?;
+    let replaced = totals.replaced;
+    page.counter("client_connections_replaced", "Idle client connections ended for new ones, at the limit", replaced)?;
     let bytes = Bytes::ALL.iter().zip(&totals.bytes).map(|((_, way), count)| ([("way", *way)], *count));
     page.counters("bytes", "Bytes of records relayed", bytes)
 }
@@ -362,7 +369,8 @@ mod tests {
             let verifier = OpaqueAuth::NONE;
             rpc::Call { xid: 1, program, version, procedure, credential, verifier, args: &args }.encode(&mut record);
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local };
+            let stranger = false;
+            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local, stranger };
             let time = self.shared.clock.now();
             let (moment, mut out) = (Moment { instant: Instant::now(), time }, Vec::new());
             let mut batch = Batch::new(self.shared, 0, &mut self.memo);
