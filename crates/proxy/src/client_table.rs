@@ -95,10 +95,10 @@ impl ClientTable {
     /// Counts a connection that is on its way to an event loop.
     pub(crate) fn enter(&self, client: IpAddr, event_loop: usize, listed: impl Fn(IpAddr) -> bool) {
         let mut table = self.table();
-        if !table.of.contains_key(&client) {
+        table.of.entry(client).or_insert_with(|| {
             let standing = Standing { stranger: !listed(client), held: Arc::default() };
-            table.of.insert(client, Entry { standing, connections: 0, seats: BTreeMap::new() });
-        }
+            Entry { standing, connections: 0, seats: BTreeMap::new() }
+        });
         table.change(client, |entry| {
             entry.connections += 1;
             entry.seats.entry(event_loop).or_default().connections += 1;

@@ -18,7 +18,7 @@ use crate::unresolved::{self, Resolution, Unresolved};
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use midas_core::peer::lease::{AttemptId, Life, Refusal};
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
 use midas_nfs::nfs3::Nfsstat3;
 use midas_nfs::record;
@@ -467,7 +467,7 @@ impl Loop {
                 }
             }
             tally.moved(Bytes::ToClients, out.len() - before);
-            turn -= 1;
+            turn = turn.saturating_sub(1);
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             let next = (turn > 0 || !crowd && !origin.stranger) && !unresolved.full_for(address);
             if more && next { Go::Continue(()) } else { Go::Break(()) }
@@ -561,6 +561,7 @@ impl Loop {
         self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {
             self.end_stalled(now);
+            self.tally().change_waits_ms.set(self.longest_change().as_nanos() / 1_000_000);
         }
         self.tick_count += 1;
         self.others[self.number].alive.store(true, Ordering::Relaxed);
@@ -574,6 +575,13 @@ impl Loop {
             self.clients[slot].paused = false;
             self.enqueue(slot);
         }
+    }
+
+    /// How long the change has waited that waits longest to be sent to a server.
+    fn longest_change(&self) -> Span {
+        let doubted = self.doubted.iter().chain(&self.finding).map(|(_, call)| call);
+        let waiting = self.held.iter().chain(doubted).filter_map(|call| call.change_since());
+        waiting.map(|since| self.time.since(since)).max().unwrap_or_default()
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {

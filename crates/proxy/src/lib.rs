@@ -44,6 +44,7 @@ mod rtt;
 mod samples;
 mod sampling;
 mod seating;
+mod seed;
 mod serve;
 mod shared;
 mod state;

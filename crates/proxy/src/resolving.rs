@@ -66,7 +66,14 @@ impl Loop {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
                 purse.spend(forward.cost);
-                held.extend(upstream::begin(moment.time, shared, links, buffers, (call.asker, &forward, claim), record));
+                held.extend(upstream::begin(
+                    moment.time,
+                    shared,
+                    links,
+                    buffers,
+                    (call.asker, &forward, claim),
+                    record,
+                ));
             }
             Taken::Joined { displaced: asker } => displaced = Some(asker),
             Taken::Shared(cost) => {
@@ -85,10 +92,10 @@ impl Loop {
     pub(crate) fn tend_unresolved(&mut self, now: Instant) {
         for call in self.unresolved.overdue(now) {
             self.tally().given_up.add(1);
-            crate::log::warn("call given up: its handle's export or its name is not known", &[(
-                "client",
-                &call.address,
-            )]);
+            crate::log::warn(
+                "call given up: its handle's export or its name is not known",
+                &[("client", &call.address)],
+            );
             self.fail_unresolved(&call, Nfsstat3::JUKEBOX);
         }
         self.unresolved.tend(now);

@@ -1,6 +1,7 @@
 //! Clients that come to an event loop, make room for others, or are taken from the lists.
 
-use crate::event::Loop;
+use crate::dispatch::Origin;
+use crate::event::{Client, Loop};
 use crate::log;
 use mio::net::TcpStream;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +17,7 @@ impl Loop {
 
     /// Takes a new client in the place of the oldest idle connection of an address; if it has none, not.
     pub(crate) fn seat_instead(&mut self, socket: TcpStream, client: SocketAddr, of: IpAddr) {
-        let idle = |slot: u32| self.clients.get(slot as usize).is_some_and(|client| client.idle());
+        let idle = |slot: u32| self.clients.get(slot as usize).is_some_and(Client::idle);
         match self.shared.client_table.oldest_idle(of, self.number, idle) {
             Some(slot) => {
                 self.tally().replaced.add(1);
@@ -34,7 +35,7 @@ impl Loop {
     /// Ends the connections of clients that were listed and are strangers now, or the other way round.
     pub(crate) fn relisted(&mut self) {
         let table = &self.shared.client_table;
-        let differs = |origin: &crate::dispatch::Origin| table.stranger(origin.client.ip()) != origin.stranger;
+        let differs = |origin: &Origin| table.stranger(origin.client.ip()) != origin.stranger;
         let slots: Vec<usize> =
             self.clients.iter().filter(|(_, client)| differs(&client.origin)).map(|(slot, _)| slot).collect();
         if !slots.is_empty() {

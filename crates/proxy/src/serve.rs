@@ -18,6 +18,7 @@ use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
 use crate::sampling;
+use crate::seed::Identity;
 use crate::state::State;
 use crate::watch::labels;
 use midas_core::cache::{CleanStart, Mode, Rules, Settings};
@@ -318,6 +319,7 @@ fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec
         pools.push(pool);
     }
     let mut first_area = 0;
+    let identity = Identity::new(config);
     let export = |(number, export): (usize, &Export)| {
         let told = |(path, mode, caching): (&String, Mode, &Caching)| {
             let told = told(config, (mode, caching), !export.subtrees.is_empty(), *start);
@@ -330,7 +332,9 @@ fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec
         let pool = Arc::clone(&pools[export.pool]);
         let first = first_area;
         first_area += told.len();
-        Realm::new((number, first), export.clone(), pool, state.targets(&export.path), &told)
+        let seed = identity.seed(&export.path);
+        log::debug("seeded", &[("export", &export.path), ("seed", &format!("{seed:016x}"))]);
+        Realm::new((number, first), seed, export.clone(), pool, state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)

@@ -385,7 +385,9 @@ mod tests {
             loop {
                 let questions = ask(&mut waiting, now);
                 asked += questions.len();
-                questions.iter().for_each(|it| drop(waiting.resolved(now, it, Resolution::Nowhere)));
+                for question in &questions {
+                    waiting.resolved(now, question, Resolution::Nowhere);
+                }
                 if questions.is_empty() {
                     break;
                 }
@@ -402,7 +404,9 @@ mod tests {
         let (now, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
         for number in 0..IN_VAIN_AT_ONCE as u32 {
             waiting.add(now, call(now, 1, number), owner(number)).unwrap();
-            ask(&mut waiting, now).iter().for_each(|it| drop(waiting.resolved(now, it, Resolution::Nowhere)));
+            for question in ask(&mut waiting, now) {
+                waiting.resolved(now, &question, Resolution::Nowhere);
+            }
         }
         waiting.add(now, call(now, 1, 1), owner(1 << 20)).unwrap();
         assert!(ask(&mut waiting, now).is_empty());

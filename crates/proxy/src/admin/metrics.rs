@@ -5,7 +5,7 @@
 
 use super::cache::caching;
 use super::openmetrics::{self, Page};
-use super::status::{bypassed, not_ready};
+use super::status::{bypassed, unserved, writes_hang};
 use crate::api::{Caching, Cluster, Fetches, Leases, Member, Shares};
 use crate::cached::{Area, Kind};
 use crate::counters::{BUCKETS, Bytes, Duplicate, Fate, Refused, Status, Timed, Totals, reads, served};
@@ -56,7 +56,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (shared, totals) = (&*self.0, Totals::of(&self.0.tallies));
         let mut page = Page(encoder);
-        of_daemon(&mut page, shared)?;
+        of_daemon(&mut page, shared, &totals)?;
         of_calls(&mut page, &totals)?;
         of_decisions(&mut page, shared, &totals)?;
         of_controllers(&mut page, shared)?;
@@ -70,11 +70,13 @@ impl Collector for Scrape {
     }
 }
 
-fn of_daemon(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+fn of_daemon(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
     let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
     page.gauges("build_info", "The version that runs", version)?;
     page.gauge("uptime_seconds", "How long the daemon runs", shared.started.elapsed().as_secs())?;
-    page.gauge("ready", "Whether every export has a server", u64::from(not_ready(shared).is_empty()))?;
+    page.gauge("ready", "Whether every export has a server", u64::from(unserved(shared).is_empty()))?;
+    let writes = unserved(shared).is_empty() && writes_hang(shared, totals).is_empty();
+    page.gauge("writes_ready", "Whether changes of every export are served and none hangs", u64::from(writes))?;
     page.gauge("bypass", "Whether every call goes to its home", u64::from(bypassed(shared)))
 }
 
