@@ -481,6 +481,12 @@ pub(crate) fn fail(tally: &Tally, record: &[u8], status: Nfsstat3, out: &mut Vec
     }
 }
 
+/// Answers a call that must wait while there is no room for it.
+pub(crate) fn give_up(tally: &Tally, record: &[u8], out: &mut Vec<u8>) {
+    tally.given_up.add(1);
+    fail(tally, record, Nfsstat3::JUKEBOX, out);
+}
+
 enum Unowned<'a> {
     Unknown(FileHandle<'a>),
     /// Two objects of different exports.

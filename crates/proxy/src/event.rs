@@ -14,13 +14,12 @@ use crate::log;
 use crate::mountd::Below;
 use crate::relay::Relay;
 pub(crate) use crate::shared::Shared;
-use crate::unresolved::{self, Resolution, Unresolved};
+use crate::unresolved::{Resolution, Unresolved};
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use midas_core::peer::lease::{AttemptId, Life, Refusal};
 use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
-use midas_nfs::nfs3::Nfsstat3;
 use midas_nfs::record;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -441,21 +440,16 @@ impl Loop {
                     purse.spend(cost);
                 }
                 Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
-                Taken::Unsorted(unknown) => {
-                    let call = unresolved::Call { asker: origin.asker, address, record: record.to_vec(), since: now };
-                    let cost = call.cost();
-                    match unresolved.add(now, call, unknown) {
-                        Ok(()) => {
-                            *owed += cost;
-                            purse.spend(cost);
-                        }
-                        Err(call) => {
-                            tally.given_up.add(1);
-                            dispatch::fail(tally, &call.record, Nfsstat3::JUKEBOX, out);
-                            *waiting -= 1;
-                        }
+                Taken::Unsorted(unknown) => match unresolved.add(now, (origin, record), unknown) {
+                    Some(cost) => {
+                        *owed += cost;
+                        purse.spend(cost);
                     }
-                }
+                    None => {
+                        dispatch::give_up(tally, record, out);
+                        *waiting -= 1;
+                    }
+                },
                 Taken::Forward(forward, squashed, claim) => {
                     let record = squashed.as_deref().unwrap_or(record);
                     *owed += forward.cost;

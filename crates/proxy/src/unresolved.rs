@@ -6,6 +6,7 @@
 //! its next turn. Questions are told apart by all their bytes.
 
 use crate::clerk::Unknown;
+use crate::dispatch::Origin;
 use crate::event::Asker;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -117,15 +118,17 @@ impl Unresolved {
         self.shares.get(&address).is_some_and(full)
     }
 
-    /// Has a call wait for a question; it comes back if there is no room for it.
-    pub(crate) fn add(&mut self, now: Instant, call: Call, unknown: Unknown) -> Result<(), Call> {
-        if self.calls.len() >= CALLS || self.bytes + call.cost() > self.room.of_all {
-            return Err(call);
+    /// Has a record wait for a question; what it holds. None if there is no room for it.
+    pub(crate) fn add(&mut self, now: Instant, (origin, record): (&Origin, &[u8]), unknown: Unknown) -> Option<usize> {
+        let cost = record.len() + BESIDE;
+        if self.calls.len() >= CALLS || self.bytes + cost > self.room.of_all {
+            return None;
         }
+        let (asker, address) = (origin.asker, origin.client.ip());
         let number = self.next;
         self.next += 1;
-        self.put(now, number, call, Arc::new(unknown));
-        Ok(())
+        self.put(now, number, Call { asker, address, record: record.to_vec(), since: now }, Arc::new(unknown));
+        Some(cost)
     }
 
     fn put(&mut self, now: Instant, number: u64, call: Call, unknown: Arc<Unknown>) {
@@ -328,9 +331,14 @@ mod tests {
         Ipv4Addr::new(10, 0, 0, last).into()
     }
 
-    fn call(now: Instant, of: u8, slot: u32) -> Call {
+    fn origin(of: u8, slot: u32) -> Origin {
         let asker = Asker { event_loop: 0, slot, generation: slot };
-        Call { asker, address: address(of), record: vec![0; 100], since: now }
+        Origin { asker, client: (address(of), 700).into(), local: address(250), stranger: false }
+    }
+
+    /// A small call of an address waits.
+    fn add(waiting: &mut Unresolved, now: Instant, (of, slot): (u8, u32), number: u32) {
+        waiting.add(now, (&origin(of, slot), &[0; 100]), owner(number)).unwrap();
     }
 
     fn owner(number: u32) -> Unknown {
@@ -346,9 +354,9 @@ mod tests {
     fn calls_for_one_handle_ask_once_and_are_taken_together_in_their_order() {
         let (now, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
         for slot in 0..5 {
-            waiting.add(now, call(now, 1, slot), owner(7)).unwrap();
+            add(&mut waiting, now, (1, slot), 7);
         }
-        waiting.add(now, call(now, 1, 9), owner(8)).unwrap();
+        add(&mut waiting, now, (1, 9), 8);
         assert_eq!(ask(&mut waiting, now).len(), 2);
         let taken = waiting.resolved(now, &owner(7), Resolution::Known);
         assert_eq!(taken.iter().map(|(_, call)| call.asker.slot).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
@@ -360,14 +368,13 @@ mod tests {
         let (now, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
         for number in 0..CALLS_OF_ADDRESS as u32 {
             assert!(!waiting.full_for(address(1)));
-            waiting.add(now, call(now, 1, number), owner(number)).unwrap();
+            add(&mut waiting, now, (1, number), number);
         }
         assert!(waiting.full_for(address(1)) && !waiting.full_for(address(2)));
-        let large = Call { record: vec![0; 1 << 20], ..call(now, 2, 9999) };
-        waiting.add(now, large, owner(9999)).unwrap();
+        waiting.add(now, (&origin(2, 9999), &vec![0; 1 << 20]), owner(9999)).unwrap();
         assert!(waiting.full_for(address(2)));
-        let more = Call { record: vec![0; 3 << 20], ..call(now, 3, 9998) };
-        assert!(waiting.add(now, more, owner(9998)).is_err(), "there is no room in all");
+        let more = waiting.add(now, (&origin(3, 9998), &vec![0; 3 << 20]), owner(9998));
+        assert!(more.is_none(), "there is no room in all");
     }
 
     #[test]
@@ -380,7 +387,7 @@ mod tests {
             now += Duration::from_millis(10);
             while !waiting.full_for(address(1)) {
                 number += 1;
-                waiting.add(now, call(now, 1, number), owner(number)).unwrap();
+                add(&mut waiting, now, (1, number), number);
             }
             loop {
                 let questions = ask(&mut waiting, now);
@@ -395,7 +402,7 @@ mod tests {
         }
         let most = (IN_VAIN_AT_ONCE + IN_VAIN_A_SECOND) as usize;
         assert!((most - 10..=most).contains(&asked), "{asked}");
-        waiting.add(now, call(now, 2, 1), owner(1 << 20)).unwrap();
+        add(&mut waiting, now, (2, 1), 1 << 20);
         assert_eq!(ask(&mut waiting, now), [Arc::new(owner(1 << 20))]);
     }
 
@@ -403,14 +410,14 @@ mod tests {
     fn a_question_that_an_exhausted_address_asked_first_is_asked_for_the_next_one() {
         let (now, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
         for number in 0..IN_VAIN_AT_ONCE as u32 {
-            waiting.add(now, call(now, 1, number), owner(number)).unwrap();
+            add(&mut waiting, now, (1, number), number);
             for question in ask(&mut waiting, now) {
                 waiting.resolved(now, &question, Resolution::Nowhere);
             }
         }
-        waiting.add(now, call(now, 1, 1), owner(1 << 20)).unwrap();
+        add(&mut waiting, now, (1, 1), 1 << 20);
         assert!(ask(&mut waiting, now).is_empty());
-        waiting.add(now, call(now, 2, 2), owner(1 << 20)).unwrap();
+        add(&mut waiting, now, (2, 2), 1 << 20);
         assert_eq!(ask(&mut waiting, now).len(), 1);
         assert_eq!(waiting.resolved(now, &owner(1 << 20), Resolution::Known).len(), 2);
     }
@@ -418,7 +425,7 @@ mod tests {
     #[test]
     fn what_nobody_can_tell_is_asked_less_and_less_and_given_up_in_time() {
         let (start, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
-        waiting.add(start, call(start, 1, 1), owner(1)).unwrap();
+        add(&mut waiting, start, (1, 1), 1);
         let (mut now, mut asked, mut overdue) = (start, 0, Vec::new());
         while overdue.is_empty() {
             waiting.tend(now);
@@ -439,8 +446,8 @@ mod tests {
     #[test]
     fn the_calls_of_an_ended_connection_are_gone_and_the_others_are_asked_for() {
         let (now, mut waiting) = (Instant::now(), Unresolved::new(ROOM));
-        waiting.add(now, call(now, 1, 1), owner(1)).unwrap();
-        waiting.add(now, call(now, 2, 2), owner(1)).unwrap();
+        add(&mut waiting, now, (1, 1), 1);
+        add(&mut waiting, now, (2, 2), 1);
         let question = ask(&mut waiting, now).remove(0);
         waiting.resolved(now, &question, Resolution::Untold);
         assert_eq!(waiting.of_ended(1).len(), 1);
