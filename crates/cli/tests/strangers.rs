@@ -5,7 +5,7 @@
 mod support;
 
 use midas_lab::raw::{Raw, call, getattr, handle, in_one_fragment, mnt, nfs, results, status};
-use midas_lab::{create, readable, until};
+use midas_lab::{Scratch, create, readable, until};
 use midas_net::Client;
 use midas_nfs::mount::{self, MountStat, Mounted};
 use midas_nfs::nfs3::{self, Call, DirOp, Nfsstat3, Procedure, Reply, StableHow};
@@ -36,19 +36,22 @@ struct Rig {
     _first: Nfsd,
     second: Nfsd,
     proxy: Serve,
+    _directory: Scratch,
 }
 
 impl Rig {
     fn start(limits: &str) -> Self {
         let first = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
-        let second = Nfsd::start(&["--servers", "1", "--export", "/other"]);
+        // Its handles are not the first one's.
+        let directory = Scratch::new();
+        let second = Nfsd::start(&["--dir", &directory.path().display().to_string(), "--export", "/other"]);
         let more = format!(
             "[[pool]]\nname = \"other\"\nservers = \"{}\"\nstaleness = \"0s\"\n\
              [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [\"127.0.0.1\"]\ninsecure = true\n{limits}",
             second.addresses[0]
         );
         let proxy = Site { clients: LISTED, more, ..Site::of(&first.endpoints()) }.start();
-        Self { _first: first, second, proxy }
+        Self { _first: first, second, proxy, _directory: directory }
     }
 
     /// Nobody can tell whose an unknown handle is from now on.
@@ -89,6 +92,11 @@ fn dial(source: Ipv4Addr, at: SocketAddr) -> io::Result<Raw> {
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(true)?;
     Ok(Raw(stream))
+}
+
+/// How many of these the other side has closed.
+fn gone(raws: &mut [Raw]) -> usize {
+    raws.iter_mut().filter_map(|raw| (readable(&raw.0, Duration::ZERO) && raw.closed()).then_some(())).count()
 }
 
 /// Whether the other side closes the connection soon.
@@ -132,12 +140,13 @@ fn strangers_share_a_few_connections_and_the_address_with_most_gives_up_its_olde
         raw
     };
     let mut many: Vec<Raw> = (0..3).map(|_| from(STRANGERS[0])).collect();
-    let (mut other, mut third) = (from(STRANGERS[1]), from(STRANGERS[2]));
-    assert!(ends(&mut many[0]), "the oldest connection of the address that has most");
-    let mut fourth = from(STRANGERS[2]);
-    for raw in many[1..].iter_mut().chain([&mut other, &mut third, &mut fourth]).skip(1) {
-        raw.alive();
+    let mut few = vec![from(STRANGERS[1])];
+    for others in 1..3 {
+        few.push(from(STRANGERS[2]));
+        until("the address that has most gave one up", || gone(&mut many) == others);
+        few.iter_mut().for_each(Raw::alive);
     }
+    few.push(from(STRANGERS[1]));
     assert_eq!(rig.metric("midas_stranger_connections"), 4);
     // Listed clients do not count there.
     let listed: Vec<Raw> = (0..8).map(|_| from(BAD)).collect();
@@ -150,10 +159,11 @@ fn at_the_connection_limit_a_client_with_many_idle_connections_makes_room_for_on
     until("the daemon's first clients are gone", || rig.metric("midas_client_connections") == 0);
     let mut many: Vec<Raw> = (0..12).map(|_| connect(BAD, rig.nfs())).collect();
     many.iter_mut().for_each(Raw::alive);
-    for number in 0..3 {
-        let mut few = connect(GOOD, rig.nfs());
-        few.alive();
-        assert!(ends(&mut many[number]), "{number}");
+    let mut few: Vec<Raw> = Vec::new();
+    for ended in 1..4 {
+        few.push(connect(GOOD, rig.nfs()));
+        few.iter_mut().for_each(Raw::alive);
+        until("the client with many has one less", || gone(&mut many) == ended);
     }
     many[11].alive();
     assert!(rig.metric("midas_client_connections_replaced_total") >= 1);
@@ -203,7 +213,7 @@ fn calls_whose_export_nobody_can_tell_end_in_jukebox_after_ten_seconds_and_die_w
     }
     let begin = Instant::now();
     until("all wait", || rig.metric("midas_unresolved") == 6);
-    drop(leaves);
+    leaves.reset();
     until("those of a client that is gone do not", || rig.metric("midas_unresolved") == 3);
     assert!(begin.elapsed() < Duration::from_secs(9), "{:?}", begin.elapsed());
     waits.served(&root);

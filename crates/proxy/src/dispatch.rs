@@ -133,6 +133,9 @@ fn call(
     out: &mut Vec<u8>,
 ) -> Result<Taken, Refusal> {
     let credential = Credential::decode(&call.credential)?;
+    if call.program == nfs3::PROGRAM && origin.stranger {
+        return nfs_of_stranger(batch.tally, origin, call, out);
+    }
     if call.program == nfs3::PROGRAM {
         return nfs(now, shared, origin, batch, record, (call, &credential), out);
     }
@@ -165,9 +168,6 @@ fn nfs(
         return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
     }
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
-    if origin.stranger && procedure != Procedure::Null {
-        return Ok(refuse_stranger(batch.tally, origin, call.xid, procedure, out));
-    }
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
     let Batch { rules, memo, tally, corner } = batch;
     let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
@@ -452,14 +452,23 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
     ANSWER + data.min(ANSWER_MOST) as usize
 }
 
-/// Refuses a call of a client that is on no list, whatever it is about.
+/// Refuses a call of a client that is on no list, whatever it is about; NULL is answered.
 #[cold]
-fn refuse_stranger(tally: &Tally, origin: &Origin, xid: u32, procedure: Procedure, out: &mut Vec<u8>) -> Taken {
+fn nfs_of_stranger(tally: &Tally, origin: &Origin, call: &rpc::Call<'_>, out: &mut Vec<u8>) -> Result<Taken, Refusal> {
+    if call.version != nfs3::VERSION {
+        return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
+    }
+    let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+    if procedure == Procedure::Null {
+        tally.here(procedure, Some(Nfsstat3::OK));
+        record::put(out, |out| rpc::Reply::accept(out, call.xid));
+        return Ok(Taken::Done);
+    }
     tally.refused(Refused::Client);
     tally.here(procedure, Some(Nfsstat3::ACCES));
     tell_refused(origin.client.ip(), Nfsstat3::ACCES);
-    answer(out, xid, |out| Reply::failed(procedure, Nfsstat3::ACCES).encode(out));
-    Taken::Done
+    answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::ACCES).encode(out));
+    Ok(Taken::Done)
 }
 
 fn tell_refused(client: IpAddr, status: Nfsstat3) {
