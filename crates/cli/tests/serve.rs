@@ -8,7 +8,7 @@ use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require,
 use std::fs;
 use support::load::Rounds;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 use support::target;
 
 #[test]
@@ -100,6 +100,27 @@ fn served(nfsd: &mut Nfsd) -> u64 {
 /// Calls that wait at one server.
 fn waiting(nfsd: &mut Nfsd, server: usize) -> u64 {
     nfsd.truth()["servers"][server]["queue"].as_u64().unwrap()
+}
+
+#[test]
+fn two_daemons_with_one_configuration_draw_differently_and_so_do_their_exports() {
+    let (nfsd, second) = (Nfsd::start(&["--servers", "2"]), Nfsd::start(&["--export", "/other"]));
+    let address = second.addresses[0];
+    let more = format!(
+        "[[pool]]\nname = \"other\"\nservers = \"{address}\"\n\
+         [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [\"127.0.0.0/8\"]\n[log]\nlevel = \"debug\"\n"
+    );
+    let site = Site { more, ..Site::of(&nfsd.endpoints()) };
+    // Proxies that draw alike steer the same calls to the same servers at the same time.
+    let daemons: Vec<Serve> = (0..2).map(|_| site.start()).collect();
+    let seeds = daemons.iter().flat_map(|daemon| {
+        ["/scratch", "/other"].map(|export| {
+            let line = daemon.said(&format!("seeded export={export}"), 1);
+            line.split_once("seed=").unwrap().1.to_owned()
+        })
+    });
+    let seeds: std::collections::BTreeSet<String> = seeds.collect();
+    assert_eq!(seeds.len(), 4, "{seeds:?}");
 }
 
 #[test]

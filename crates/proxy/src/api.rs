@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub const SOCKET: &str = "/run/midas/midas.sock";
 /// GET: [`Status`].
 pub const STATUS: &str = "/api/v1/status";
+/// GET: 200 with [`Done`] if calls are served, otherwise 503 with the reasons in [`Fault`]. `?reads`: reads alone.
+pub const READY: &str = "/ready";
 /// POST [`Explain`]: [`Explanation`]. Changes nothing.
 pub const EXPLAIN: &str = "/api/v1/explain";
 /// POST [`Set`]: [`Done`].
@@ -42,6 +44,9 @@ pub struct Status {
     pub started_unix_ms: u64,
     /// Why it is not ready; empty when it is.
     pub not_ready: Vec<String>,
+    /// Of these, why changes hang though reads are served.
+    #[serde(default)]
+    pub writes_hang: Vec<String>,
     /// Whether every call goes to its home, whatever the policies.
     pub bypass: bool,
     /// Client connections now.

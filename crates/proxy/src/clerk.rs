@@ -9,6 +9,7 @@ use crate::finding::{self, Found};
 use crate::log;
 use crate::mountd::Below;
 use crate::realm::Realm;
+use crate::unresolved::Resolution;
 use crate::verify::{self, Before, Doubt, Verdict};
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
@@ -24,8 +25,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Job {
     /// A directory to mount.
     Find { below: Box<Below>, xid: u32, asker: Asker },
-    /// Something that a call must wait for; for this loop.
-    Sort { unknown: Unknown, event_loop: usize },
+    /// Something that calls wait for; for this loop.
+    Sort { unknown: Arc<Unknown>, event_loop: usize },
     /// Where names lead that a call changes; the call's record tells on whose behalf.
     Lead { realm: usize, names: Vec<Unfound>, record: Vec<u8>, event_loop: usize, number: usize },
     /// Whether a call was executed; for this loop.
@@ -42,7 +43,7 @@ pub(crate) enum About {
 }
 
 /// What must be known before a call can be taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unknown {
     /// Whose a handle is.
     Owner(Vec<u8>),
@@ -50,40 +51,40 @@ pub(crate) enum Unknown {
     Target { realm: usize, dir: Vec<u8>, name: Vec<u8>, caller: Caller },
 }
 
-impl Unknown {
-    /// Two with the same key are one.
-    pub(crate) fn key(&self) -> Key {
-        match self {
-            Self::Owner(handle) => Key::of(handle),
-            Self::Target { dir, name, .. } => Key::of(dir).named(name),
-        }
-    }
+/// How jobs are given to the clerks. Questions that clients' handles and names raise have clerks of their
+/// own: what other jobs wait for cannot be held up by them.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    jobs: SyncSender<Job>,
+    questions: SyncSender<Job>,
 }
 
-/// How jobs are given to the clerks.
-#[derive(Clone)]
-pub(crate) struct Desk(SyncSender<Job>);
+/// The jobs that are given to a desk.
+pub(crate) struct Given {
+    jobs: Receiver<Job>,
+    questions: Receiver<Job>,
+}
 
 impl Desk {
     /// Gives a job; it comes back if there are too many.
     pub(crate) fn give(&self, job: Job) -> Result<(), Job> {
-        self.0.try_send(job).map_err(|error| match error {
+        let to = if matches!(job, Job::Sort { .. }) { &self.questions } else { &self.jobs };
+        to.try_send(job).map_err(|error| match error {
             TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
         })
     }
 }
 
 /// A desk and the jobs that are given to it.
-pub(crate) fn desk() -> (Desk, Receiver<Job>) {
-    let (give, jobs) = sync_channel(JOBS);
-    (Desk(give), jobs)
+pub(crate) fn desk() -> (Desk, Given) {
+    let ((give, jobs), (ask, questions)) = (sync_channel(JOBS), sync_channel(JOBS));
+    (Desk { jobs: give, questions: ask }, Given { jobs, questions })
 }
 
 /// Starts the threads; they end when every desk is gone.
-pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<Job>) -> Vec<JoinHandle<()>> {
-    let jobs = Arc::new(Mutex::new(jobs));
-    let clerk = |_| {
-        let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(&jobs));
+pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -> Vec<JoinHandle<()>> {
+    let clerk = |jobs: &Arc<Mutex<Receiver<Job>>>| {
+        let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(jobs));
         thread::spawn(move || {
             let mut lines = Lines::default();
             loop {
@@ -94,7 +95,11 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<
             }
         })
     };
-    (0..CLERKS).map(clerk).collect()
+    let of = |jobs: Receiver<Job>| -> Vec<JoinHandle<()>> {
+        let jobs = Arc::new(Mutex::new(jobs));
+        (0..CLERKS).map(|_| clerk(&jobs)).collect()
+    };
+    [of(given.jobs), of(given.questions)].into_iter().flatten().collect()
 }
 
 impl Job {
@@ -104,8 +109,8 @@ impl Job {
                 (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
-                let stale = sort(shared, lines, &unknown);
-                (event_loop, Mail::Sorted { key: unknown.key(), stale })
+                let how = sort(shared, lines, &unknown);
+                (event_loop, Mail::Sorted { unknown, how })
             }
             Self::Lead { realm, names, record, event_loop, number } => {
                 let found = lead(shared, lines, realm, &names, &record);
@@ -136,15 +141,19 @@ impl Job {
     }
 }
 
-/// Finds out; whether there is no such object anywhere.
-fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> bool {
+/// Resolves a question.
+fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> Resolution {
     match unknown {
-        Unknown::Owner(handle) => matches!(finding::whose(shared, lines, handle), Found::Nowhere),
+        Unknown::Owner(handle) => match finding::whose(shared, lines, handle) {
+            Found::Of(_) => Resolution::Known,
+            Found::Nowhere => Resolution::Nowhere,
+            Found::Unknown => Resolution::Untold,
+        },
         Unknown::Target { realm, dir, name, caller } => {
             let export = &shared.exports[*realm];
             let object = look(export, lines, (dir, name), caller).ok().and_then(Leads::object);
             export.learn_target(Key::of(dir), name, object);
-            false
+            Resolution::Known
         }
     }
 }
@@ -248,6 +257,7 @@ impl Lines {
     }
 }
 
+/// Clerks for questions, and as many for everything else.
 const CLERKS: usize = 4;
 /// Connections that a clerk keeps.
 const LINES: usize = 16;

@@ -32,6 +32,8 @@ pub(crate) struct Origin {
     pub(crate) asker: Asker,
     pub(crate) client: SocketAddr,
     pub(crate) local: IpAddr,
+    /// Whether the client is on no export's list.
+    pub(crate) stranger: bool,
 }
 
 /// A moment by both clocks, read once for a batch.
@@ -131,6 +133,9 @@ fn call(
     out: &mut Vec<u8>,
 ) -> Result<Taken, Refusal> {
     let credential = Credential::decode(&call.credential)?;
+    if call.program == nfs3::PROGRAM && origin.stranger {
+        return nfs_of_stranger(batch.tally, origin, call, out);
+    }
     if call.program == nfs3::PROGRAM {
         return nfs(now, shared, origin, batch, record, (call, &credential), out);
     }
@@ -450,6 +455,25 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
     ANSWER + data.min(ANSWER_MOST) as usize
 }
 
+/// Refuses a call of a client that is on no list, whatever it is about; NULL is answered.
+#[cold]
+fn nfs_of_stranger(tally: &Tally, origin: &Origin, call: &rpc::Call<'_>, out: &mut Vec<u8>) -> Result<Taken, Refusal> {
+    if call.version != nfs3::VERSION {
+        return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
+    }
+    let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+    if procedure == Procedure::Null {
+        tally.here(procedure, Some(Nfsstat3::OK));
+        record::put(out, |out| rpc::Reply::accept(out, call.xid));
+        return Ok(Taken::Done);
+    }
+    tally.refused(Refused::Client);
+    tally.here(procedure, Some(Nfsstat3::ACCES));
+    tell_refused(origin.client.ip(), Nfsstat3::ACCES);
+    answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::ACCES).encode(out));
+    Ok(Taken::Done)
+}
+
 fn tell_refused(client: IpAddr, status: Nfsstat3) {
     let (say, why): (fn(&'static str, &log::Facts<'_>), _) = match Refused::by(status) {
         Refused::Client => (log::warn, "it is not on the export's list of clients"),
@@ -459,15 +483,20 @@ fn tell_refused(client: IpAddr, status: Nfsstat3) {
     say("call refused", &[("client", &client.to_canonical()), ("why", &why)]);
 }
 
-/// Answers a call on an object that no server knows.
-pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
+/// Answers a call that cannot be taken.
+pub(crate) fn fail(tally: &Tally, record: &[u8], status: Nfsstat3, out: &mut Vec<u8>) {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
-        tally.here(procedure, Some(Nfsstat3::STALE));
-        answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
+        tally.here(procedure, Some(status));
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
     }
-    Taken::Done
+}
+
+/// Answers a call that must wait while there is no room for it.
+pub(crate) fn give_up(tally: &Tally, record: &[u8], out: &mut Vec<u8>) {
+    tally.given_up.add(1);
+    fail(tally, record, Nfsstat3::JUKEBOX, out);
 }
 
 enum Unowned<'a> {

@@ -218,8 +218,10 @@ fn root(shared: &Shared, client: SocketAddr, path: &[u8]) -> Result<(usize, Vec<
         Some((realm.number, rest.to_vec()))
     };
     // Of exports that lie in each other, the innermost.
-    let (number, rest) =
-        shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
+    let innermost = shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len());
+    // Strangers are refused, whatever they ask for.
+    let absent = || if shared.listed(client.ip().to_canonical()) { MountStat::NOENT } else { MountStat::ACCES };
+    let (number, rest) = innermost.ok_or_else(absent)?;
     let realm = &shared.exports[number];
     admits(&realm.rules(), client)?;
     let mut names: Vec<&[u8]> = Vec::new();

@@ -10,6 +10,7 @@ use crate::config::Export;
 use crate::counters::Turns;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
+use crate::seed;
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use crate::whose::Whose;
@@ -36,6 +37,8 @@ pub(crate) struct Realm {
     /// Its number among the exports.
     pub(crate) number: usize,
     pub(crate) pool: Arc<Pool>,
+    /// Of its draws.
+    seed: u64,
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
@@ -131,9 +134,10 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    /// `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
+    /// `seed` is that of its draws. `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
     pub(crate) fn new(
         (number, first): (usize, usize),
+        seed: u64,
         export: Export,
         pool: Arc<Pool>,
         targets: Option<Targets>,
@@ -142,11 +146,14 @@ impl Realm {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
         let servers = pool.config.servers.len();
-        let controller = controller(&pool, export.policy, targets);
+        let controller = controller(&pool, seed, export.policy, targets);
         let knobs = controller.knobs();
-        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, (export.policy, knobs), staleness, part as u64)));
+        let of_part = |part: usize| seed::of_part(seed, part as u64);
+        let parts = (0..PARTS).map(of_part);
+        let parts = parts.map(|seed| Mutex::new(Part::new(now, (export.policy, knobs), staleness, seed)));
         Self {
             number,
+            seed,
             parts: parts.collect(),
             turns: Turns::default(),
             knobs: Mutex::new(knobs),
@@ -294,7 +301,7 @@ impl Realm {
         // Those of a warm-up that failed are nobody's: the next one may find better.
         let found = current.targets().filter(|(_, origin)| *origin != Origin::Default);
         let targets = found.map(|(targets, _)| targets);
-        *current = controller(&self.pool, policy, targets);
+        *current = controller(&self.pool, self.seed, policy, targets);
         self.publish(&current);
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
@@ -508,23 +515,23 @@ impl Realm {
 }
 
 /// A controller for an export of this pool.
-fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controller {
+fn controller(pool: &Pool, seed: u64, policy: Policy, targets: Option<Targets>) -> Controller {
     let settings = Settings {
         policy,
         rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
         targets,
         steer_share: 0.10,
         split: pool.staleness() == Span::ZERO,
-        seed: 1,
+        seed,
     };
     Controller::new(settings, pool.config.servers.len())
 }
 
 impl Part {
-    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, number: u64) -> Self {
+    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, seed: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
-        let router = Router::of_part(policy, number, PART_KEYS);
+        let router = Router::of_part(policy, seed, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
         let (ties, names, makers) = (Ties::default(), Generations::default(), Generations::default());
         let (shard, binds) = (Shard::new(now, router, cache, staleness), [0; Bound::NAMES.len()]);

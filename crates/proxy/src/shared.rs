@@ -1,6 +1,7 @@
 //! What all event loops share, and everyone beside them.
 
 use crate::accord::Accord;
+use crate::client_table::{Caps, ClientTable};
 use crate::clock::Clock;
 use crate::counters::{Count, Tally};
 use crate::event::Asker;
@@ -8,10 +9,12 @@ use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::unresolved::Room;
 use crate::wakes::Wakes;
 use crate::watch::Watch;
 use crate::whose::{Place, Whose};
 use midas_net::{Budget, Replays};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,6 +30,9 @@ pub(crate) struct Shared {
     pub(crate) limits: crate::config::Limits,
     /// Bytes of calls and answers under way.
     pub(crate) memory: Budget,
+    /// Bytes of strangers' unfinished records.
+    pub(crate) stranger_memory: Budget,
+    pub(crate) client_table: ClientTable,
     /// Set when no more calls are read, and the daemon ends when those under way are answered.
     pub(crate) draining: AtomicBool,
     pub(crate) stop: AtomicBool,
@@ -72,7 +78,7 @@ impl Shared {
             Place { pool: number(export), path: rules.path.clone(), source: rules.source.clone(), name }
         };
         let whose = Whose::new(exports.iter().map(place).collect(), objects);
-        let memory = Budget::new(limits.memory);
+        let (memory, stranger_memory) = (Budget::new(limits.memory), Budget::new(STRANGER_RECORDS * limits.record));
         let wakes = Arc::new(Wakes::new(loops.max(1)));
         for export in &exports {
             export.areas.wake_by(&wakes);
@@ -87,6 +93,8 @@ impl Shared {
             mountd,
             limits,
             memory,
+            stranger_memory,
+            client_table: ClientTable::default(),
             draining,
             stop,
             started,
@@ -102,12 +110,33 @@ impl Shared {
         }
     }
 
+    /// Whether an address is on any export's list.
+    pub(crate) fn listed(&self, client: IpAddr) -> bool {
+        self.exports.iter().any(|export| export.rules().admits(client))
+    }
+
+    /// How many client connections there may be.
+    pub(crate) const fn caps(&self) -> Caps {
+        Caps { connections: self.limits.connections, strangers: self.limits.strangers }
+    }
+
+    /// Bytes of calls that may wait in one event loop until something is resolved.
+    pub(crate) fn room_for_unresolved(&self) -> Room {
+        let share = |part: usize| (self.limits.memory / part / self.tallies.len().max(1)).max(2 * self.limits.record);
+        Room { of_address: share(UNRESOLVED_OF_ADDRESS), of_all: share(UNRESOLVED) }
+    }
+
     /// The duplicate requests of calls with this xid.
     pub(crate) fn replays(&self, xid: u32) -> MutexGuard<'_, Replays<Asker>> {
         self.replays[(xid / IN_A_ROW) as usize % REPLAYS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Large records of strangers that are read at once.
+const STRANGER_RECORDS: usize = 4;
+/// The parts of the memory that calls may take which wait until something is resolved: in all, and of one address.
+const UNRESOLVED: usize = 4;
+const UNRESOLVED_OF_ADDRESS: usize = 16;
 /// Locks of the duplicate request cache.
 const REPLAYS: usize = 16;
 /// Calls with consecutive xids that have the same lock: clients count, and what lies together is in the processor's cache together.

@@ -59,6 +59,13 @@ pub(crate) struct Held {
     pub(crate) queued: Option<Queued>,
 }
 
+impl Held {
+    /// When it came, if it changes something.
+    pub(crate) fn change_since(&self) -> Option<Time> {
+        self.errand.forward.meaning.op.mutates().then_some(self.errand.since)
+    }
+}
+
 /// A call that looks for its server.
 #[derive(Clone, Copy)]
 pub(crate) struct Errand {

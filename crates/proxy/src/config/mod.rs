@@ -187,8 +187,10 @@ pub struct Cache {
 /// What the daemon takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Client connections; further ones are closed at once.
+    /// Client connections; at the limit an idle one is ended for a new one.
     pub connections: usize,
+    /// Of these, connections of clients on no export's list, in all.
+    pub strangers: usize,
     /// Bytes of one record; a larger claim closes the connection.
     pub record: usize,
     /// Calls in flight of one client connection; at the limit it is not read.

@@ -378,6 +378,7 @@ fn clustered(
 
 fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
     let connections = section.read("connections", reading, count(1, 1_000_000));
+    let strangers = section.read("strangers", reading, count(0, 1_000_000));
     let record = section.read("record", reading, size(64 << 10, 64 << 20));
     let calls_per_client = section.read("calls_per_client", reading, count(1, CALLS_MAX));
     let memory = section.read("memory", reading, size(16 << 20, 1 << 40));
@@ -390,7 +391,7 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
         reading.wrong(section.place("memory"), said);
     }
     let (connections, calls_per_client) = (connections? as usize, calls_per_client? as usize);
-    Some(Limits { connections, record, calls_per_client, memory, drain: drain? })
+    Some(Limits { connections, strangers: strangers? as usize, record, calls_per_client, memory, drain: drain? })
 }
 
 fn log(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Log> {

@@ -102,6 +102,7 @@ suspect_after = "10s"
 shares = false
 [limits]
 connections = 100
+strangers = 7
 record = "1MiB"
 calls_per_client = 16
 memory = 67108864
@@ -194,6 +195,7 @@ fn the_example_means_what_it_says() {
         cluster: None,
         limits: Limits {
             connections: 16_384,
+            strangers: 64,
             record: 2 << 20,
             calls_per_client: 4096,
             memory: 1 << 30,
