@@ -1,7 +1,7 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
-use crate::accord::{self, Accord, Doubted, Place};
+use crate::accord::{Accord, Doubted, Place};
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
@@ -135,7 +135,7 @@ impl Loop {
         let Forward { xid, procedure, known, .. } = call.errand.forward;
         let known = known.filter(|_| !procedure.idempotent())?;
         let client = self.shared.replays(xid).client(&known)?;
-        Some(accord::operation(client, xid, &call.record))
+        Some(self.shared.accord()?.operation(client, xid, &call.record))
     }
 
     /// The other proxies let a call through.
