@@ -9,6 +9,7 @@ pub mod config;
 pub mod log;
 pub mod survey;
 
+mod abandon;
 mod accord;
 mod admin;
 mod agreed;
@@ -33,6 +34,7 @@ mod mountd;
 mod peers;
 mod pool;
 mod prepare;
+mod presence;
 mod realm;
 mod regulate;
 mod relay;

@@ -232,6 +232,7 @@ impl Loop {
 
     /// Calls of exports that do not rely on the others wait for them only so long.
     pub(crate) fn tend_clearing(&mut self, now: Time) {
+        self.abandon_clearing(now);
         let late = |(since, call): &(Time, Box<Held>)| {
             let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());
             !patient && now.since(*since) > INTENT_WAIT

@@ -1,16 +1,19 @@
 //! What all event loops share, and everyone beside them.
 
 use crate::accord::Accord;
-use crate::clock::Clock;
+use crate::clock::{Clock, duration};
 use crate::counters::{Count, Tally};
 use crate::event::Asker;
 use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
+use crate::presence::Presence;
 use crate::realm::Realm;
 use crate::watch::Watch;
 use crate::whose::Whose;
-use midas_net::{Budget, Replays};
+use midas_net::{Budget, CallId, DigestKey, Replays, Terms};
+use midas_nfs::nfs3::Procedure;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -40,6 +43,10 @@ pub(crate) struct Shared {
     pub(crate) warming: AtomicBool,
     /// The cluster that it belongs to.
     pub(crate) peers: OnceLock<Peers>,
+    /// Which clients are there.
+    pub(crate) presence: Presence,
+    /// What calls are known by in this process.
+    digests: DigestKey,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
     accord: Option<Arc<Accord>>,
 }
@@ -61,7 +68,9 @@ impl Shared {
         let areas = exports.iter().map(|export| export.areas.iter().len()).sum();
         let links = pools.iter().map(|pool| pool.links()).sum();
         let tallies = (0..loops).map(|_| Tally::new(areas, links)).collect();
-        let replays = std::array::from_fn(|_| Mutex::default());
+        let terms = Terms { kept: duration(limits.answers_kept), ..Terms::of_one_in(REPLAYS) };
+        let replays = std::array::from_fn(|_| Mutex::new(Replays::new(terms)));
+        let presence = Presence::new(loops, limits.connections);
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
         let memory = Budget::new(limits.memory);
@@ -84,9 +93,16 @@ impl Shared {
             watch: Watch::new(loops),
             warming: AtomicBool::new(false),
             peers: OnceLock::new(),
+            presence,
+            digests: DigestKey::random(),
             replays,
             accord,
         }
+    }
+
+    /// What a client's record is known by.
+    pub(crate) fn call_id(&self, client: IpAddr, procedure: Procedure, record: &[u8]) -> CallId {
+        CallId::new(&self.digests, client, procedure, record)
     }
 
     /// The duplicate requests of calls with this xid.

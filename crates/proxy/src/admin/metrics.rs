@@ -362,7 +362,7 @@ mod tests {
             let verifier = OpaqueAuth::NONE;
             rpc::Call { xid: 1, program, version, procedure, credential, verifier, args: &args }.encode(&mut record);
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local };
+            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local, closed: false };
             let time = self.shared.clock.now();
             let (moment, mut out) = (Moment { instant: Instant::now(), time }, Vec::new());
             let mut batch = Batch::new(self.shared, 0, &mut self.memo);
@@ -413,6 +413,7 @@ mod tests {
                 touched: &mut Vec::new(),
                 purse: &mut self.purse,
                 loans: &mut Loans::default(),
+                now: std::time::Instant::now(),
             };
             relay.reply(now, "server", (flight, record), &reply);
         }
