@@ -223,6 +223,9 @@ pub struct Member {
     pub version: Option<u16>,
     /// The daemon's version.
     pub software: String,
+    /// What it said of itself, if it speaks no version of messages that this daemon speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unequal: Option<String>,
     /// Round trip of the last heartbeat.
     pub rtt_ms: Option<f64>,
     /// Since it was last heard.

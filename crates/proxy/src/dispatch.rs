@@ -34,6 +34,8 @@ pub(crate) struct Origin {
     pub(crate) local: IpAddr,
     /// Whether the client is on no export's list.
     pub(crate) stranger: bool,
+    /// Whether the client has closed its side: what it sent before is late.
+    pub(crate) closed: bool,
 }
 
 /// A moment by both clocks, read once for a batch.
@@ -417,10 +419,16 @@ fn first(
     if procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         return First::Yes(None);
     }
+    // A client that is gone may have sent it again elsewhere, and something newer after it.
+    if origin.closed {
+        return First::No(Taken::Done);
+    }
     let (shared, xid, begin) = (local.shared, call.xid, out.len());
     let tally = local.tally;
+    // Before the lock: a large record takes a while.
+    let id = shared.call_id(origin.client.ip(), procedure, record);
     let mut replays = shared.replays(xid);
-    match replays.begin(now.instant, origin.client.ip(), xid, procedure, record, origin.asker) {
+    match replays.begin(now.instant, id, origin.asker) {
         Verdict::New(known) => First::Yes(Some(known)),
         Verdict::Joined(displaced) => {
             tally.duplicate(Duplicate::Running);

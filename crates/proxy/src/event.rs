@@ -12,6 +12,7 @@ use crate::fetching::Loans;
 use crate::link::Link;
 use crate::log;
 use crate::mountd::Below;
+use crate::presence::Ends;
 use crate::queue::Parked;
 use crate::relay::Relay;
 pub(crate) use crate::shared::Shared;
@@ -139,6 +140,7 @@ pub(crate) struct Loop {
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) origin: Origin,
+    ends: Ends,
     pub(crate) waiting: usize,
     /// Bytes that its calls hold, answers to come included.
     pub(crate) owed: usize,
@@ -285,8 +287,9 @@ impl Loop {
     }
 
     pub(crate) fn welcome(&mut self, socket: TcpStream, client: SocketAddr) -> io::Result<()> {
-        let local = socket.local_addr()?.ip().to_canonical();
-        self.generation = self.generation.wrapping_add(1);
+        let ends = Ends { client, local: socket.local_addr()? };
+        let local = ends.local.ip().to_canonical();
+        self.generation = self.generation.wrapping_add(1).max(1);
         let entry = self.clients.vacant_entry();
         let slot = entry.key();
         let seat = (slot as u32, self.generation);
@@ -298,10 +301,12 @@ impl Loop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST_CLIENT + slot), interest)?;
         let asker = Asker { event_loop: self.number as u32, slot: slot as u32, generation: self.generation };
-        let origin = Origin { asker, client, local, stranger: standing.stranger };
+        let origin = Origin { asker, client, local, stranger: standing.stranger, closed: false };
+        self.shared.presence.came(asker, ends);
         entry.insert(Client {
             connection,
             origin,
+            ends,
             waiting: 0,
             owed: 0,
             unread: 0,
@@ -323,13 +328,24 @@ impl Loop {
             self.end(slot);
             return;
         }
-        client.read_closed |= event.is_read_closed();
+        if event.is_read_closed() {
+            client.read_closed = true;
+            self.closed(slot);
+        }
+        let Some(client) = self.clients.get_mut(slot) else { return };
         if event.is_writable() && client.connection.unsent() > 0 {
             self.touched.push(slot);
         }
         if event.is_readable() || event.is_read_closed() {
             self.enqueue(slot);
         }
+    }
+
+    /// A client has closed its side. What it sent before is read on, for its reads are answered; its changes are late.
+    fn closed(&mut self, slot: usize) {
+        let Some(client) = self.clients.get_mut(slot).filter(|client| !client.origin.closed) else { return };
+        client.origin.closed = true;
+        self.shared.presence.left(client.origin.asker);
     }
 
     fn enqueue(&mut self, slot: usize) {
@@ -384,6 +400,11 @@ impl Loop {
         for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
+            // A newer connection has its address and port: what it sent before is nobody's.
+            if !self.clients[slot].origin.closed && !self.shared.presence.here(asker) {
+                self.end(slot);
+                continue;
+            }
             if self.over(&self.clients[slot]) {
                 self.pause(slot);
                 continue;
@@ -401,7 +422,10 @@ impl Loop {
                     self.pause(slot);
                     continue;
                 }
-                Err(Ended::Closed) => self.clients[slot].ending = true,
+                Err(Ended::Closed) => {
+                    self.closed(slot);
+                    self.clients[slot].ending = true;
+                }
                 Err(error @ (Ended::Failed(_) | Ended::TooLong(_))) => {
                     if let Ended::TooLong(claim) = error {
                         let client = self.clients[slot].origin.client.ip();
@@ -559,6 +583,7 @@ impl Loop {
             self.tend_overdue(self.time);
             self.tend_loans(self.time);
         }
+        self.abandon_parked(self.time);
         self.send_held(self.time);
         self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {
@@ -587,8 +612,8 @@ impl Loop {
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
-        let Self { shared, clients, buffers, others, number, touched, purse, loans, .. } = self;
-        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans }
+        let Self { shared, clients, buffers, others, number, touched, purse, loans, now, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans, now: *now }
     }
 
     /// Sends what a batch has for clients.
@@ -605,6 +630,7 @@ impl Loop {
     pub(crate) fn end(&mut self, slot: usize) {
         if let Some(client) = self.clients.try_remove(slot) {
             self.purse.earn(client.unread);
+            self.shared.presence.ended(client.origin.asker, client.ends);
             self.forget_unresolved(slot);
             self.unseat(client.origin.client.ip(), Some(client.origin.asker.generation));
             self.tally().ended.add(1);

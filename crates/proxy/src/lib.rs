@@ -9,6 +9,7 @@ pub mod config;
 pub mod log;
 pub mod survey;
 
+mod abandon;
 mod accord;
 mod admin;
 mod agreed;
@@ -36,6 +37,7 @@ mod objects;
 mod peers;
 mod pool;
 mod prepare;
+mod presence;
 mod queue;
 mod realm;
 mod regulate;

@@ -23,6 +23,7 @@ use midas_nfs::nfs3::{
 };
 use midas_nfs::{record, rpc};
 use slab::Slab;
+use std::time::Instant;
 
 /// What relaying a reply needs of the loop.
 pub(crate) struct Relay<'a> {
@@ -34,6 +35,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) purse: &'a mut Purse,
     pub(crate) loans: &'a mut Loans,
+    /// When the batch began.
+    pub(crate) now: Instant,
 }
 
 /// Who waits for a call's results.
@@ -157,9 +160,8 @@ impl Relay<'_> {
     fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
         let newest = waits.known.and_then(|known| {
             let mut replays = self.shared.replays(waits.xid);
-            // WRITE and COMMIT are recognised only while they run.
-            match results.filter(|_| !waits.procedure.idempotent()) {
-                Some(results) => replays.finish(&known, results),
+            match results {
+                Some(results) => replays.finish(self.now, &known, results),
                 None => replays.forget(&known),
             }
         });

@@ -28,6 +28,7 @@ use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
 use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -356,6 +357,8 @@ fn told(config: &Config, (mode, caching): (Mode, &Caching), several: bool, start
         immutable_age_max,
         stale_target,
         ttl_max,
+        // Clients choose names: where these lie in tables is not theirs to know.
+        spread: RandomState::new().hash_one(0_u8),
         ..Settings::default()
     };
     let watches = several || writers == Writers::MidasOnly;

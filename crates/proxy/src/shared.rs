@@ -2,18 +2,20 @@
 
 use crate::accord::Accord;
 use crate::client_table::{Caps, ClientTable};
-use crate::clock::Clock;
+use crate::clock::{Clock, duration};
 use crate::counters::{Count, Tally};
 use crate::event::Asker;
 use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
+use crate::presence::Presence;
 use crate::realm::Realm;
 use crate::unresolved::Room;
 use crate::wakes::Wakes;
 use crate::watch::Watch;
 use crate::whose::{Place, Whose};
-use midas_net::{Budget, Replays};
+use midas_net::{Budget, CallId, DigestKey, Replays, Terms};
+use midas_nfs::nfs3::Procedure;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -50,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) peers: OnceLock<Peers>,
     /// Whose turn it is at a name.
     pub(crate) wakes: Arc<Wakes>,
+    /// Which clients are there.
+    pub(crate) presence: Presence,
+    /// What calls are known by in this process.
+    digests: DigestKey,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
     accord: Option<Arc<Accord>>,
 }
@@ -71,7 +77,9 @@ impl Shared {
         let areas = exports.iter().map(|export| export.areas.iter().len()).sum();
         let links = pools.iter().map(|pool| pool.links()).sum();
         let tallies = (0..loops).map(|_| Tally::new(areas, links)).collect();
-        let replays = std::array::from_fn(|_| Mutex::default());
+        let terms = Terms { kept: duration(limits.answers_kept), ..Terms::of_one_in(REPLAYS) };
+        let replays = std::array::from_fn(|_| Mutex::new(Replays::new(terms)));
+        let presence = Presence::new(loops, limits.connections);
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let place = |export: &Realm| {
             let (rules, name) = (export.rules(), export.areas.own().cached.name());
@@ -105,6 +113,8 @@ impl Shared {
             warming: AtomicBool::new(false),
             peers: OnceLock::new(),
             wakes,
+            presence,
+            digests: DigestKey::random(),
             replays,
             accord,
         }
@@ -124,6 +134,11 @@ impl Shared {
     pub(crate) fn room_for_unresolved(&self) -> Room {
         let share = |part: usize| (self.limits.memory / part / self.tallies.len().max(1)).max(2 * self.limits.record);
         Room { of_address: share(UNRESOLVED_OF_ADDRESS), of_all: share(UNRESOLVED) }
+    }
+
+    /// What a client's record is known by.
+    pub(crate) fn call_id(&self, client: IpAddr, procedure: Procedure, record: &[u8]) -> CallId {
+        CallId::new(&self.digests, client, procedure, record)
     }
 
     /// The duplicate requests of calls with this xid.

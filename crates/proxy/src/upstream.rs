@@ -1,6 +1,7 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
+use crate::abandon::abandoned;
 use crate::accord::Doubted;
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Prepared};
@@ -57,12 +58,19 @@ pub(crate) struct Held {
     pub(crate) peer: Option<u8>,
     /// Its place among the mutations that wait for its names, while it waits for them.
     pub(crate) queued: Option<Queued>,
+    /// How many clients had gone when it was last looked whether its own is there.
+    pub(crate) looked_at: u64,
 }
 
 impl Held {
     /// When it came, if it changes something.
     pub(crate) fn change_since(&self) -> Option<Time> {
         self.errand.forward.meaning.op.mutates().then_some(self.errand.since)
+    }
+
+    /// Whether it was perhaps executed.
+    pub(crate) const fn doubtful(&self) -> bool {
+        self.doubtful
     }
 }
 
@@ -111,6 +119,7 @@ pub(crate) fn begin(
         impatient: false,
         peer,
         queued,
+        looked_at: 0,
     };
     let mut claim = match claim {
         Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None, None))),
@@ -209,6 +218,10 @@ impl Loop {
     pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
+        if !was_up && link.flights.len() > 0 {
+            self.abandon_unsent(now, index);
+        }
+        let Some(link) = self.links.get_mut(index) else { return };
         let fresh = self.shared.accord().map_or(now, |accord| accord.now());
         if !link.connected(fresh, &mut self.buffers) {
             if matches!(link.state, State::Down) {
@@ -232,6 +245,7 @@ impl Loop {
         let mut replies = 0;
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
+            let batch = self.now;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
@@ -247,7 +261,9 @@ impl Loop {
                     pool.servers.spent(now, now, *server);
                     doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
                 } else {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
+                    let number = *number;
+                    let mut relay =
+                        Relay { shared, clients, buffers, others, number, touched, purse, loans, now: batch };
                     flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
                 }
                 Go::Continue(())
@@ -356,6 +372,13 @@ impl Loop {
             let call = self.recalled(now, flight, record, End::Lost);
             self.try_call(now, Box::new(call));
         }
+    }
+
+    /// A call is taken from its link, to be held.
+    pub(crate) fn take_from(&mut self, now: Time, index: usize, xid: u32) {
+        let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
+        let call = self.recalled(now, flight, record, End::Lost);
+        self.held.push_back(Box::new(call));
     }
 
     /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
@@ -534,6 +557,7 @@ impl Loop {
             impatient: false,
             peer: None,
             queued: None,
+            looked_at: 0,
         }
     }
 
@@ -543,6 +567,9 @@ impl Loop {
         if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
             self.purse.earn(call.errand.forward.cost);
             return;
+        }
+        if let Some(newest) = abandoned(&self.shared, &mut call) {
+            return self.abandon(now, call, newest);
         }
         if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
             self.find_out(now, call, server);

@@ -390,8 +390,8 @@ mod tests {
             let verifier = OpaqueAuth::NONE;
             rpc::Call { xid: 1, program, version, procedure, credential, verifier, args: &args }.encode(&mut record);
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let stranger = false;
-            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local, stranger };
+            let (client, stranger, closed) = (SocketAddr::from((client, 700)), false, false);
+            let origin = Origin { asker: ASKER, client, local, stranger, closed };
             let time = self.shared.clock.now();
             let (moment, mut out) = (Moment { instant: Instant::now(), time }, Vec::new());
             let mut batch = Batch::new(self.shared, 0, &mut self.memo);
@@ -442,6 +442,7 @@ mod tests {
                 touched: &mut Vec::new(),
                 purse: &mut self.purse,
                 loans: &mut Loans::default(),
+                now: std::time::Instant::now(),
             };
             relay.reply(now, "server", (flight, record), &reply);
         }

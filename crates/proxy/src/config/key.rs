@@ -552,6 +552,13 @@ pub const KEYS: &[Key] = &[
         ..LIMIT
     },
     Key {
+        name: "answers_kept",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"120s\""),
+        meaning: "how long the answer of a change is kept for a client that sends the same call again, counted from the answer",
+        ..LIMIT
+    },
+    Key {
         table: Table::Log,
         name: "format",
         takes: "`text`, `json`",

@@ -199,6 +199,8 @@ pub struct Limits {
     pub memory: usize,
     /// How long calls under way may take to end when the daemon is told to.
     pub drain: Span,
+    /// How long the answers of changes are kept for clients that ask again.
+    pub answers_kept: Span,
 }
 
 /// What is said on stderr, and how.

@@ -383,6 +383,7 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
     let calls_per_client = section.read("calls_per_client", reading, count(1, CALLS_MAX));
     let memory = section.read("memory", reading, size(16 << 20, 1 << 40));
     let drain = section.read("drain", reading, time(Span::ZERO, DAY));
+    let answers_kept = section.read("answers_kept", reading, time(Span::from_secs(1), DAY));
     let (record, memory) = (record?, memory?);
     if memory < MEMORY_RECORDS_MIN * record {
         let needed = show_size((MEMORY_RECORDS_MIN * record) as u64);
@@ -391,7 +392,8 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
         reading.wrong(section.place("memory"), said);
     }
     let (connections, calls_per_client) = (connections? as usize, calls_per_client? as usize);
-    Some(Limits { connections, strangers: strangers? as usize, record, calls_per_client, memory, drain: drain? })
+    let (strangers, drain, answers_kept) = (strangers? as usize, drain?, answers_kept?);
+    Some(Limits { connections, strangers, record, calls_per_client, memory, drain, answers_kept })
 }
 
 fn log(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Log> {

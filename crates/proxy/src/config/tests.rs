@@ -107,6 +107,7 @@ record = "1MiB"
 calls_per_client = 16
 memory = 67108864
 drain = "5s"
+answers_kept = "60s"
 [log]
 format = "json"
 level = "debug"
@@ -200,6 +201,7 @@ fn the_example_means_what_it_says() {
             calls_per_client: 4096,
             memory: 1 << 30,
             drain: Span::from_secs(30),
+            answers_kept: Span::from_secs(120),
         },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
