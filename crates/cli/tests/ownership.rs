@@ -128,6 +128,27 @@ fn a_directory_below_an_export_that_lies_in_another_is_mounted_by_the_inner_rule
     }
 }
 
+#[test]
+fn over_ganesha_an_export_that_lies_in_another_keeps_its_rules_by_every_handle() {
+    // Ganesha puts the export into the handle: by way of the outer one, the inner one's root has another handle.
+    if !require(Part::Ganesha) {
+        return;
+    }
+    let ganesha = Ganesha::start_exporting(1, 0, &["all", "all/secret"]);
+    std::fs::create_dir_all(ganesha.export().join("all/secret/x")).unwrap();
+    let at = |source: &str| format!("{}/{source}", ganesha.heads()[0].path);
+    let theirs = tables(&[("/hidden", &at("all/secret"), "clients = [\"127.9.9.9\"]\ninsecure = true\n")]);
+    let proxy = Site { source: at("all"), more: theirs, ..Site::of(ganesha.heads()) }.start();
+    let (mut client, all) = proxy.client();
+    let secret = lookup(&mut client, &all, b"secret");
+    assert_eq!(create_in(&mut client, &secret, b"new"), Nfsstat3::ACCES);
+    let what = DirOp { dir: handle(&secret), name: b"x" };
+    assert_eq!(client.nfs(&Call::Lookup { what }).unwrap().status(), Nfsstat3::ACCES);
+    let refused = connect(proxy.mount[0]).mount(b"/scratch/secret/x");
+    assert!(matches!(refused, Err(ClientError::Status(Nfsstat3::ACCES))), "{refused:?}");
+    assert_eq!(create_in(&mut client, &all, b"new"), Nfsstat3::OK);
+}
+
 /// Who the servers say has made a file.
 fn maker(client: &mut Client, dir: &[u8], name: &[u8]) -> (u32, u32) {
     let place = DirOp { dir: handle(dir), name };

@@ -268,6 +268,14 @@ fn exports(
             );
             reading.wrong(section.place("writers"), said);
         }
+        if let Some(other) = overlapped(&exports, export) {
+            let said = format!(
+                "writers: '{}' writes to the same files through another export, where they may have other handles: what is changed there \
+                 is not noticed here; write \"anyone\", or export disjoint directories",
+                other.path
+            );
+            reading.wrong(section.place("writers"), said);
+        }
     }
     Some(exports)
 }
@@ -283,6 +291,17 @@ fn past_marks<'e>(pools: &'e [Pool], exports: &'e [Export], export: &Export) -> 
     };
     let mut others = exports.iter().filter(writes).filter_map(|other| Some((shared(other)?.name.as_str(), other)));
     others.next().filter(|_| export.caching.writers == Writers::MidasOnly)
+}
+
+/// An export of the same pool that changes files of this one, which relies on nobody else doing so.
+fn overlapped<'e>(exports: &'e [Export], export: &Export) -> Option<&'e Export> {
+    let writes = |other: &&Export| {
+        other.pool == export.pool
+            && other.path != export.path
+            && other.access == Access::ReadWrite
+            && overlap(&other.source, &export.source)
+    };
+    exports.iter().filter(|_| export.caching.writers == Writers::MidasOnly).find(writes)
 }
 
 /// Whether one of two directories lies in the other, or is it.
