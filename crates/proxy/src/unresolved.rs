@@ -333,7 +333,7 @@ mod tests {
 
     fn origin(of: u8, slot: u32) -> Origin {
         let asker = Asker { event_loop: 0, slot, generation: slot };
-        Origin { asker, client: (address(of), 700).into(), local: address(250), stranger: false }
+        Origin { asker, client: (address(of), 700).into(), local: address(250), stranger: false, closed: false }
     }
 
     /// A small call of an address waits.
