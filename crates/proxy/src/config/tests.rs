@@ -325,27 +325,6 @@ fn writers_through_another_pool_of_the_same_servers_are_not_midas_only() {
 }
 
 #[test]
-fn exports_of_one_pool_that_change_each_others_files_are_not_midas_only() {
-    // the other export's source and access, and whether it is in the way of `writers = "midas-only"` for /a
-    let cases =
-        [("/a", "rw", true), ("/", "rw", true), ("/a/b", "rw", true), ("/ab", "rw", false), ("/a/b", "ro", false)];
-    for (source, access, clash) in cases {
-        let text = format!(
-            "[listen]\nnfs = \"127.0.0.1:2049\"\n[[pool]]\nname = \"p\"\nservers = [\"10.0.0.1:2049\"]\n\
-             [[export]]\npath = \"/a\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\nwriters = \"midas-only\"\n\
-             [[export]]\npath = \"/other\"\nsource = \"{source}\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\naccess = \"{access}\"\n"
-        );
-        let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
-        assert_eq!(
-            said.contains("'/other' writes to the same files through another export"),
-            clash,
-            "{source}: {said}"
-        );
-        assert_eq!(said.is_empty(), !clash, "{said}");
-    }
-}
-
-#[test]
 fn every_policy_can_be_chosen() {
     for policy in ["first-fit", "first-fit:gap=3", "paper:pin=free", "hash-directory", "rr-directory", "rr", "observe"]
     {
