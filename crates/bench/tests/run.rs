@@ -6,8 +6,10 @@ mod support;
 
 use midas_bench::ceiling::Ceiling;
 use midas_bench::{Action, Cell, Event, Load, Pace, RunError, Shape, Target, run};
+use midas_net::Reservation;
 use midas_nfs::nfs3::{Nfsstat3, Procedure};
 use serde_json::Value;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -89,8 +91,9 @@ fn a_set_up_that_fails_is_said_in_a_line_and_removed_again() {
 
 #[test]
 fn nobody_there_is_said_in_a_line() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let target = Target::parse(&format!("gone={unused}")).unwrap();
+    // Bound, so that nobody else listens there either.
+    let unused = Reservation::on(&[Ipv4Addr::LOCALHOST.into()]).unwrap();
+    let target = Target::parse(&format!("gone=127.0.0.1:{}", unused.port())).unwrap();
     let error = quietly(&midas_bench::Config::new(target, Load::Op(Action::Null), CLOSED)).unwrap_err().to_string();
     assert!(error.starts_with("gone: MOUNT at 127.0.0.1:") && error.contains("refused"), "{error}");
 }

@@ -35,6 +35,12 @@ fn show(status: &Status) -> String {
     if status.bypass {
         lines.push("bypass is on: every call goes to its home (`midas bypass off`)".to_owned());
     }
+    if status.unknown_owners > 0 {
+        lines.push(format!(
+            "handles of unknown exports: asked for {} times in vain; calls on them wait (docs/limitations.md)",
+            status.unknown_owners
+        ));
+    }
     lines.extend(status.cluster.as_ref().map(of_cluster));
     lines.extend(status.exports.iter().flat_map(of_export));
     lines.extend(status.pools.iter().flat_map(of_pool));

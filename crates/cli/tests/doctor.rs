@@ -31,10 +31,9 @@ impl File {
         Self { _scratch: scratch, path }
     }
 
-    /// Over these servers, at the ports where a proxy listens by default.
+    /// Over these servers.
     fn over(servers: &[Endpoint], staleness: &'static str) -> Self {
-        let listen = "nfs = \"0.0.0.0:2049\"".to_owned();
-        Self::new(&Site { listen, staleness, ..Site::of(servers) }.config())
+        Self::new(&Site { staleness, ..Site::of(servers) }.config())
     }
 
     fn check(&self) -> Output {

@@ -1,10 +1,12 @@
 //! Which real parts are here, and what a test does about one that is not: outside CI it says so, is counted and returns;
 //! in CI it fails, because there a test that did not run proves nothing.
 
+use crate::address::loopback;
 use crate::bounded::find;
 use crate::place::root;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{env, fmt};
@@ -20,7 +22,7 @@ pub enum Part {
     Libnfs,
     /// showmount.
     Showmount,
-    /// rpcinfo.
+    /// rpcinfo, and the port at which it asks: no other program may hold that on every address.
     Rpcinfo,
     /// systemd-analyze, which judges units without running them.
     SystemdAnalyze,
@@ -54,7 +56,7 @@ impl Part {
             Self::KernelClient => no_command(&["qemu-system-x86_64", "cpio", "python3"]).or_else(no_image),
             Self::Libnfs => no_command(&["nfs-ls", "nfs-cp", "nfs-cat"]),
             Self::Showmount => no_command(&["showmount"]),
-            Self::Rpcinfo => no_command(&["rpcinfo"]),
+            Self::Rpcinfo => no_command(&["rpcinfo"]).or_else(no_portmap_port),
             Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
             Self::Setfacl => no_command(&["setfacl"]),
             Self::Prometheus => no_command(&["prometheus", "promtool"]),
@@ -63,6 +65,12 @@ impl Part {
         }
     }
 }
+
+/// Where clients ask for ports. No client can be told another: the one port that tests cannot choose.
+pub const PORTMAP: u16 = 111;
+/// Where a client that names no version looks for version 4. A test may listen there if nobody else does, and must do
+/// without otherwise.
+pub const USUAL_NFS: u16 = 2049;
 
 /// The names that scripts/setup uses.
 impl fmt::Display for Part {
@@ -85,6 +93,11 @@ impl fmt::Display for Part {
 fn no_command(names: &[&str]) -> Option<String> {
     let missing = names.iter().find(|name| find(name).is_none())?;
     Some(format!("no {missing}"))
+}
+
+fn no_portmap_port() -> Option<String> {
+    let taken = TcpListener::bind((loopback(1, &[]), PORTMAP)).err()?;
+    Some(format!("port {PORTMAP} cannot be had ({taken}); does rpcbind run here?"))
 }
 
 fn no_file_system() -> Option<String> {

@@ -341,7 +341,7 @@ mod tests {
         let pool = Arc::new(Pool::new(Clock::new(), config.pools()[0].clone(), 0));
         let (settings, absent_max, rules) = (Settings::default(), Span::from_secs(10), Rules::ALL);
         let told = Told { settings, absent_max, watches: true, start: CleanStart::Yes, rules, leases: None, name: 0 };
-        Realm::new((0, 0), config.exports()[0].clone(), pool, None, &[("/".to_owned(), told)])
+        Realm::new((0, 0), 1, config.exports()[0].clone(), pool, None, &[("/".to_owned(), told)])
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
-use crate::accord::{self, Accord, Doubted, Place};
+use crate::accord::{Accord, Doubted, Place};
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
@@ -25,11 +25,12 @@ impl Loop {
             return None;
         }
         if call.claim.is_none() {
-            match call.errand.prepare(now, &self.shared, &call.record) {
+            let Held { errand, record, queued, .. } = &mut *call;
+            match errand.prepare(now, &self.shared, queued, record) {
                 Prepared::Ready(claim) => call.claim = claim,
                 Prepared::Find(claim, unfound) => (call.claim, call.unfound) = (Some(claim), unfound),
                 Prepared::Busy => {
-                    self.held.push_back(call);
+                    self.hold(call);
                     return None;
                 }
             }
@@ -72,10 +73,10 @@ impl Loop {
                 }
             }
         }
-        self.held.push_back(call);
-        // If nobody could tell, it is asked for again at the next tick.
-        if known {
-            self.send_held(now);
+        match known {
+            true => self.try_call(now, call),
+            // It is asked for again at the next tick.
+            false => self.held.push_back(call),
         }
     }
 
@@ -135,7 +136,7 @@ impl Loop {
         let Forward { xid, procedure, known, .. } = call.errand.forward;
         let known = known.filter(|_| !procedure.idempotent())?;
         let client = self.shared.replays(xid).client(&known)?;
-        Some(accord::operation(client, xid, &call.record))
+        Some(self.shared.accord()?.operation(client, xid, &call.record))
     }
 
     /// The other proxies let a call through.
@@ -147,8 +148,7 @@ impl Loop {
                 changes.cleared(id, until);
                 if !changes.waits() {
                     let (_, call) = self.clearing.remove(number);
-                    self.held.push_back(call);
-                    self.send_held(now);
+                    self.try_call(now, call);
                 }
             }
             Place::Flight { link, xid } => {
@@ -175,7 +175,6 @@ impl Loop {
                 let claim = self.links[link].flights.get_mut(xid).and_then(|(flight, _)| flight.claim.as_ref());
                 if matches!(claim, Some(Claim::Changes(changes)) if of_that(changes)) {
                     self.settle_without(now, link, xid);
-                    self.send_held(now);
                 }
                 return;
             }
@@ -198,7 +197,7 @@ impl Loop {
             }
             Refusal::Executed(Some(results)) => {
                 let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &results);
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(forward.procedure, status(&results));
                 let asked = forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));
@@ -232,6 +231,7 @@ impl Loop {
 
     /// Calls of exports that do not rely on the others wait for them only so long.
     pub(crate) fn tend_clearing(&mut self, now: Time) {
+        self.abandon_clearing(now);
         let late = |(since, call): &(Time, Box<Held>)| {
             let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());
             !patient && now.since(*since) > INTENT_WAIT

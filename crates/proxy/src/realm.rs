@@ -10,6 +10,7 @@ use crate::config::Export;
 use crate::counters::Turns;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
+use crate::seed;
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use crate::whose::Whose;
@@ -36,6 +37,8 @@ pub(crate) struct Realm {
     /// Its number among the exports.
     pub(crate) number: usize,
     pub(crate) pool: Arc<Pool>,
+    /// Of its draws.
+    seed: u64,
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
@@ -133,9 +136,10 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    /// `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
+    /// `seed` is that of its draws. `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
     pub(crate) fn new(
         (number, first): (usize, usize),
+        seed: u64,
         export: Export,
         pool: Arc<Pool>,
         targets: Option<Targets>,
@@ -144,11 +148,14 @@ impl Realm {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
         let servers = pool.config.servers.len();
-        let controller = controller(&pool, export.policy, targets);
+        let controller = controller(&pool, seed, export.policy, targets);
         let knobs = controller.knobs();
-        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, (export.policy, knobs), staleness, part as u64)));
+        let of_part = |part: usize| seed::of_part(seed, part as u64);
+        let parts = (0..PARTS).map(of_part);
+        let parts = parts.map(|seed| Mutex::new(Part::new(now, (export.policy, knobs), staleness, seed)));
         Self {
             number,
+            seed,
             parts: parts.collect(),
             turns: Turns::default(),
             knobs: Mutex::new(knobs),
@@ -203,7 +210,7 @@ impl Realm {
                 }
                 // Those that follow before it is answered go to the same server (nfs3.md, G1).
                 if meaning.kind == (Kind::Write { unstable: true }) {
-                    part.ties.written(now, meaning.object, ticket.route.to);
+                    part.ties.writing(now, meaning.object, ticket.route.to);
                 }
                 drop(part);
                 let Some(also_fenced) = self.leave_too(now, &also, ticket.route.to) else {
@@ -299,7 +306,7 @@ impl Realm {
         // Those of a warm-up that failed are nobody's: the next one may find better.
         let found = current.targets().filter(|(_, origin)| *origin != Origin::Default);
         let targets = found.map(|(targets, _)| targets);
-        *current = controller(&self.pool, policy, targets);
+        *current = controller(&self.pool, self.seed, policy, targets);
         self.publish(&current);
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
@@ -499,7 +506,7 @@ impl Realm {
         if self.agreed().as_ref().as_ref() != belief.agreed() {
             // Whoever can mount it can use it: the handle is known before. If another has it already, the keeper says so.
             if let Some(agreed) = belief.agreed() {
-                let _taken = whose.claim(Key::of(&agreed.root), self.number);
+                let _taken = whose.claim(&agreed.root, (agreed.fsid, agreed.fileid), self.number);
                 self.areas.set_root(Key::of(&agreed.root));
                 let grain = agreed.limits.map(|limits| file_time(limits.time_delta).since(Time::ZERO));
                 self.areas.set_grain(grain);
@@ -515,23 +522,23 @@ impl Realm {
 }
 
 /// A controller for an export of this pool.
-fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controller {
+fn controller(pool: &Pool, seed: u64, policy: Policy, targets: Option<Targets>) -> Controller {
     let settings = Settings {
         policy,
         rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
         targets,
         steer_share: 0.10,
         split: pool.staleness() == Span::ZERO,
-        seed: 1,
+        seed,
     };
     Controller::new(settings, pool.config.servers.len())
 }
 
 impl Part {
-    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, number: u64) -> Self {
+    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, seed: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
-        let router = Router::of_part(policy, number, PART_KEYS);
+        let router = Router::of_part(policy, seed, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
         let (ties, names, makers) = (Ties::default(), Generations::default(), Generations::default());
         let (shard, binds) = (Shard::new(now, router, cache, staleness), [0; Bound::NAMES.len()]);
@@ -542,6 +549,9 @@ impl Part {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
+            }
+            (Kind::Write { unstable: true }, End::Answered { ok: true, .. }) => {
+                self.ties.durable(meaning.object, server);
             }
             (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
                 self.ties.committed(meaning.object, server);

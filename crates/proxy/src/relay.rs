@@ -13,15 +13,17 @@ use crate::realm::{End, Realm, Sent};
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
+use crate::whose::id;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{
-    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access,
+    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
 };
 use midas_nfs::{record, rpc};
 use slab::Slab;
+use std::time::Instant;
 
 /// What relaying a reply needs of the loop.
 pub(crate) struct Relay<'a> {
@@ -33,6 +35,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) purse: &'a mut Purse,
     pub(crate) loans: &'a mut Loans,
+    /// When the batch began.
+    pub(crate) now: Instant,
 }
 
 /// Who waits for a call's results.
@@ -65,7 +69,7 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            self.shared.whose.learn_from(owner, waits.procedure, given);
+            self.shared.whose.learn_from(owner, waits.procedure, record, given);
             self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
             self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
         }
@@ -156,9 +160,8 @@ impl Relay<'_> {
     fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
         let newest = waits.known.and_then(|known| {
             let mut replays = self.shared.replays(waits.xid);
-            // WRITE and COMMIT are recognised only while they run.
-            match results.filter(|_| !waits.procedure.idempotent()) {
-                Some(results) => replays.finish(&known, results),
+            match results {
+                Some(results) => replays.finish(self.now, &known, results),
                 None => replays.forget(&known),
             }
         });
@@ -210,15 +213,18 @@ impl Relay<'_> {
             return None;
         }
         let agreed = self.shared.exports[realm].agreed();
-        let root = &agreed.as_ref().as_ref()?.root;
-        let root = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        let agreed = agreed.as_ref().as_ref()?;
+        let root = FileHandle::new(&agreed.root)?;
+        // A server that does not look at all bits of a handle gives the root several: its number tells.
+        let same = |dir: &PostOpAttr| dir.as_ref().is_some_and(|of| id(of) == (agreed.fsid, agreed.fileid));
+        let is_root = |dir: &PostOpAttr| Key::of(&agreed.root) == meaning.place || same(dir);
         match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) if found.object != root => {
+            Ok(Reply::Lookup(Ok(found))) if found.object != root && is_root(&found.dir_attributes) => {
                 let mut out = Vec::new();
                 Reply::Lookup(Ok(LookupOk { object: root, attributes: None, ..found })).encode(&mut out);
                 Some(out)
             }
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Ok(Reply::Readdirplus(Ok(page))) if is_root(&page.dir_attributes) => {
                 let mut entries = page.entries();
                 let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
                 let higher = |plus: &&mut EntryPlus<'_>| {

@@ -128,6 +128,7 @@ fn member(name: &str, up: bool) -> Member {
         epoch: Some(5),
         version: Some(1),
         software: "0.1.0".to_owned(),
+        unequal: None,
         rtt_ms: up.then_some(0.321),
         silent_ms: Some(if up { 100.0 } else { 65_000.0 }),
         frames_sent: 1,

@@ -1,6 +1,7 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod clock;
 pub(crate) mod coherent;
 pub(crate) mod counted;
 pub(crate) mod demo;

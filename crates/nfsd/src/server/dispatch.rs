@@ -6,7 +6,7 @@ use super::service::ServiceTimes;
 use super::station::Station;
 use super::truth::{Executed, Mark, Truth};
 use crate::{Identity, Namespace, User};
-use midas_net::{Known, Replays, Verdict};
+use midas_net::{CallId, DigestKey, Known, Replays, Terms, Verdict};
 use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};
@@ -28,6 +28,8 @@ pub(super) struct Server {
     mappings: Vec<Mapping>,
     service: ServiceTimes,
     replays: Replays<Asker>,
+    /// What calls are known by.
+    digests: DigestKey,
     mounts: VecDeque<(IpAddr, Vec<u8>)>,
     machines: RandomState,
     atime: bool,
@@ -65,6 +67,8 @@ pub(super) struct Origin {
     pub(super) client: IpAddr,
     pub(super) local: IpAddr,
     pub(super) door: Door,
+    /// Whether the client has closed its side: what it sent before is late.
+    pub(super) closed: bool,
 }
 
 /// Which socket it came in by.
@@ -120,7 +124,8 @@ impl Server {
             export: parts.export,
             mappings: parts.mappings,
             service: parts.service,
-            replays: Replays::new(),
+            replays: Replays::new(Terms::of_one_in(1)),
+            digests: DigestKey::random(),
             mounts: VecDeque::new(),
             machines: parts.machines,
             atime: parts.atime,
@@ -212,11 +217,12 @@ impl Server {
         }
         let service = if job.is_none() { self.demand(procedure) } else { Duration::ZERO };
         let queues = job.is_none() && (waits || !service.is_zero() || self.station.len() > 0);
-        // A WRITE or COMMIT is known only while it waits: executed again later it does no harm, overtaken by itself it does.
         let known = match job.and_then(|job| job.known) {
             Some(known) => Some(known),
-            None if procedure.idempotent() && !(queues && writes(procedure)) => None,
-            None => match self.replays.begin(now, origin.client, call.xid, procedure, record, origin.asker) {
+            None if procedure.idempotent() && !writes(procedure) => None,
+            // A client that is gone may have sent it again elsewhere, and something newer after it.
+            None if job.is_none() && origin.closed => return Ok(Taken::Ignored),
+            None => match self.replays.begin(now, self.call_id(origin, procedure, record), origin.asker) {
                 Verdict::New(known) => Some(known),
                 Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
                 Verdict::Done(_) if waits => None,
@@ -232,6 +238,10 @@ impl Server {
         let took = job.map_or(Duration::ZERO, |job| job.took);
         let newest = self.execute((now, took), call.xid, credential, &arguments, known.as_ref(), out);
         Ok(newest.map_or(Taken::Answered, Taken::AnsweredTo))
+    }
+
+    fn call_id(&self, origin: &Origin, procedure: Procedure, record: &[u8]) -> CallId {
+        CallId::new(&self.digests, origin.client, procedure, record)
     }
 
     fn later(
@@ -292,11 +302,7 @@ impl Server {
             let server = self.identity.server;
             truth.executed(now, Executed { at: Duration::ZERO, took, server, procedure, mark, status }, unique);
         }
-        let known = known?;
-        match writes(procedure) {
-            true => self.replays.forget(known),
-            false => self.replays.finish(known, &out[results..]),
-        }
+        self.replays.finish(now, known?, &out[results..])
     }
 
     /// The client's own number for a call, and whether it makes them unique.
@@ -441,7 +447,7 @@ fn accept(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Data, which a late copy of the same call must not overwrite.
+/// Whether it changes data, which a late copy of the same call must not bring back.
 const fn writes(procedure: Procedure) -> bool {
     matches!(procedure, Procedure::Write | Procedure::Commit)
 }

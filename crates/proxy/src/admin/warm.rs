@@ -252,7 +252,7 @@ impl Walk {
         page: &ReaddirplusOk<'_>,
     ) {
         let (procedure, now) = (Procedure::Readdirplus, export.pool.time(Instant::now()));
-        self.alone.0.whose.learn_from(Owner::Export(export.number), procedure, results);
+        self.alone.0.whose.learn_page(Owner::Export(export.number), dir, page);
         let meaning = Meaning::on(Op::List, dir, b"");
         self.alone.0.watch.names.learn_from(meaning.place, None, procedure, results);
         export.areas.learn_from(now, left.epoch, &meaning, procedure, results);

@@ -102,10 +102,12 @@ suspect_after = "10s"
 shares = false
 [limits]
 connections = 100
+strangers = 7
 record = "1MiB"
 calls_per_client = 16
 memory = 67108864
 drain = "5s"
+answers_kept = "60s"
 [log]
 format = "json"
 level = "debug"
@@ -194,10 +196,12 @@ fn the_example_means_what_it_says() {
         cluster: None,
         limits: Limits {
             connections: 16_384,
+            strangers: 64,
             record: 2 << 20,
             calls_per_client: 4096,
             memory: 1 << 30,
             drain: Span::from_secs(30),
+            answers_kept: Span::from_secs(120),
         },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
@@ -316,6 +320,27 @@ fn writers_through_another_pool_of_the_same_servers_are_not_midas_only() {
         );
         let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said.contains("'/other' writes to the same files at 10.0.0.1:2049"), clash, "{source}: {said}");
+        assert_eq!(said.is_empty(), !clash, "{said}");
+    }
+}
+
+#[test]
+fn exports_of_one_pool_that_change_each_others_files_are_not_midas_only() {
+    // the other export's source and access, and whether it is in the way of `writers = "midas-only"` for /a
+    let cases =
+        [("/a", "rw", true), ("/", "rw", true), ("/a/b", "rw", true), ("/ab", "rw", false), ("/a/b", "ro", false)];
+    for (source, access, clash) in cases {
+        let text = format!(
+            "[listen]\nnfs = \"127.0.0.1:2049\"\n[[pool]]\nname = \"p\"\nservers = [\"10.0.0.1:2049\"]\n\
+             [[export]]\npath = \"/a\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\nwriters = \"midas-only\"\n\
+             [[export]]\npath = \"/other\"\nsource = \"{source}\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\naccess = \"{access}\"\n"
+        );
+        let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(
+            said.contains("'/other' writes to the same files through another export"),
+            clash,
+            "{source}: {said}"
+        );
         assert_eq!(said.is_empty(), !clash, "{said}");
     }
 }
