@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::op::Op;
 use crate::route::Router;
 use crate::route::feasible::{Bound, Target};
-use crate::route::fence::Fences;
+use crate::route::fence::{Fences, Leave};
 use crate::servers::Servers;
 use crate::telemetry::recorder::{Recorder, Sample};
 use crate::time::{Span, Time};
@@ -149,7 +149,10 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
         let target = self.fenced(now, servers, *target);
         match self.router.choose(now, servers, knobs, &target) {
-            Ok(route) => Ok(self.send_to(now, servers, &target, route, pass)),
+            Ok(route) => match self.leave(now, &target, route.to) {
+                Some(fenced) => Ok(self.send_fenced(now, servers, (&target, route), pass, fenced)),
+                None => Err((pass, Exclusion::FencedElsewhere)),
+            },
             Err(why) => Err((pass, why)),
         }
     }
@@ -166,12 +169,23 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         (target, self.router.would(now, servers, knobs, &target))
     }
 
-    /// Sends on a route that was chosen elsewhere.
+    /// Sends on a route that was chosen elsewhere, whatever else is under way.
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
+        let fenced = self.leave(now, target, route.to).unwrap_or_default();
+        self.send_fenced(now, servers, (target, route), pass, fenced)
+    }
+
+    fn send_fenced(
+        &mut self,
+        now: Time,
+        servers: &Servers,
+        (target, route): (&Target, Route),
+        pass: Pass<K>,
+        fenced: [Option<Key>; 2],
+    ) -> Ticket<K> {
         if let Some(fetch) = &pass.fetch {
             self.cache.sent(fetch);
         }
-        let fenced = if target.op.mutates() { self.leave(now, target, route.to) } else { [None; 2] };
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
         Ticket { route, target: *target, sent: now, found, head_age, pass, fenced, spares: false }
@@ -293,14 +307,40 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         Target { bound, ..target }
     }
 
-    /// A mutation leaves: until it is over, what it changes is read where it runs.
-    fn leave(&mut self, now: Time, target: &Target, server: ServerId) -> [Option<Key>; 2] {
-        if self.staleness == Span::ZERO {
-            return [None; 2];
+    /// A mutation leaves: until it is over, what it changes is read where it runs. None: another server is just changing the same.
+    fn leave(&mut self, now: Time, target: &Target, server: ServerId) -> Option<[Option<Key>; 2]> {
+        if self.staleness == Span::ZERO || !target.op.mutates() {
+            return Some([None; 2]);
         }
-        let otherwise = now + self.staleness + self.cache.hold_max();
-        let place = Some(target.place).filter(|place| *place != target.object);
-        [Some(target.object), place].map(|key| key.filter(|key| self.fences.leave(now, *key, server, otherwise)))
+        let object = self.leaves(now, target.object, server)?;
+        if target.place == target.object {
+            return Some([object, None]);
+        }
+        match self.leaves(now, target.place, server) {
+            Some(place) => Some([object, place]),
+            None => {
+                self.over(now, [object, None]);
+                None
+            }
+        }
+    }
+
+    fn leaves(&mut self, now: Time, key: Key, server: ServerId) -> Option<Option<Key>> {
+        match self.fences.leave(now, key, server, now + self.staleness + self.cache.hold_max()) {
+            Leave::Counted => Some(Some(key)),
+            Leave::Uncounted => Some(None),
+            Leave::Busy => None,
+        }
+    }
+
+    /// A mutation of something else changes this object too, and leaves for a server. None: another one is just changing it.
+    pub fn leave_too(&mut self, now: Time, object: Key, server: ServerId) -> Option<Option<Key>> {
+        self.leaves(now, object, server)
+    }
+
+    /// Such a mutation is no longer under way.
+    pub fn over_too(&mut self, now: Time, object: Key) {
+        self.fences.spare(now, object);
     }
 
     /// A mutation is no longer under way.

@@ -17,8 +17,8 @@ use midas_core::op::Op;
 use midas_core::route::feasible::{Bound, Target};
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{
-    Call, DirOp, EntryPlus, Failed, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReadOk, ReaddirOk, ReaddirplusOk,
-    Reply,
+    Call, CreateHow, DirOp, EntryPlus, Failed, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReadOk, ReaddirOk,
+    ReaddirplusOk, Reply,
 };
 use std::time::Instant;
 
@@ -35,7 +35,12 @@ impl Realm {
         }
         let second = meaning.second.map(|(object, _)| object);
         let targets = meaning.targets().filter_map(|(directory, name)| self.part(directory).names.find(name).flatten());
-        second.into_iter().chain(targets).collect()
+        // The two directories of a RENAME may be one, which counts already.
+        let second = second.filter(|object| *object != meaning.place);
+        let mut also: Vec<Key> = second.into_iter().chain(targets).collect();
+        also.sort_unstable();
+        also.dedup();
+        also
     }
 
     /// Where the second object of a call must be read now, if it has one.
@@ -45,7 +50,28 @@ impl Realm {
         self.part(object).shard.fenced_at(now, &self.pool.servers, &target)
     }
 
-    /// A mutation leaves for a server, or is over there. One that was not executed leaves fences of other servers where they are.
+    /// A mutation leaves for a server: what it changes besides its object and place counts as being changed until it is over. None: another
+    /// server is just changing one of these.
+    pub(crate) fn leave_too(&self, now: Time, also: &[Key], server: ServerId) -> Option<Vec<Key>> {
+        let mut fenced = Vec::new();
+        for object in also {
+            match self.part(*object).shard.leave_too(now, *object, server) {
+                Some(key) => fenced.extend(key),
+                None => {
+                    self.over_too(now, &fenced);
+                    return None;
+                }
+            }
+        }
+        Some(fenced)
+    }
+
+    /// It is over.
+    pub(crate) fn over_too(&self, now: Time, fenced: &[Key]) {
+        fenced.iter().for_each(|object| self.part(*object).shard.over_too(now, *object));
+    }
+
+    /// A mutation is over at a server. One that was not executed leaves fences of other servers where they are.
     pub(crate) fn fence_too(&self, now: Time, also: &[Key], server: ServerId, executed: bool) {
         for object in also {
             self.part(*object).shard.raise(now, *object, server, executed);
@@ -134,6 +160,7 @@ impl Realm {
         };
         match call {
             Call::Remove { object } | Call::Rmdir { object } => Some(*object).filter(unknown),
+            Call::Create { place, how: CreateHow::Unchecked(_) } => Some(*place).filter(unknown),
             Call::Rename { from, to } => [*from, *to].into_iter().find(unknown),
             _ => None,
         }
@@ -226,13 +253,7 @@ impl Realm {
 
     /// A call has made an object, or taken one that was there. Two UNCHECKED CREATEs of one free name may both have left: the second to be
     /// answered has perhaps changed what the first has made.
-    fn made(
-        &self,
-        now: Time,
-        server: ServerId,
-        (meaning, makes): (&Meaning, Makes),
-        object: Option<FileHandle<'_>>,
-    ) {
+    fn made(&self, now: Time, server: ServerId, (meaning, makes): (&Meaning, Makes), object: Option<FileHandle<'_>>) {
         let mut part = self.part(meaning.place);
         let Some(object) = object.map(|handle| Key::of(handle.bytes())) else {
             part.names.remove(meaning.object);
@@ -340,7 +361,13 @@ mod tests {
         for (left, now, server, believed) in
             [(59, 61, other, false), (60, 61, other, true), (1, 2, other, false), (59, 61, changed_at, true)]
         {
-            let honest = export.honest((after(now), after(left)), server, (&meaning, Makes::Unknown), Procedure::Lookup, &results);
+            let honest = export.honest(
+                (after(now), after(left)),
+                server,
+                (&meaning, Makes::Unknown),
+                Procedure::Lookup,
+                &results,
+            );
             assert_eq!(honest, (!believed).then(|| without.clone()), "left {left}");
         }
     }

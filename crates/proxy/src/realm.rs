@@ -78,6 +78,8 @@ pub(crate) struct Sent {
     pub(crate) epoch: Option<Epoch>,
     /// What it changes besides its object and its place.
     also: Vec<Key>,
+    /// Those of them that count as being changed until it ends.
+    also_fenced: Vec<Key>,
     /// What is known of the object that it makes.
     pub(crate) makes: Makes,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
@@ -211,8 +213,11 @@ impl Realm {
                     part.ties.writing(now, meaning.object, ticket.route.to);
                 }
                 drop(part);
-                self.fence_too(now, &also, ticket.route.to, false);
-                Ok(Sent { ticket, meaning: self.movable(meaning), epoch, also, makes, doubtful: false })
+                let Some(also_fenced) = self.leave_too(now, &also, ticket.route.to) else {
+                    self.part(meaning.place).shard.take_back(now, &self.pool.servers, ticket);
+                    return Err((Exclusion::FencedElsewhere, None));
+                };
+                Ok(Sent { ticket, meaning: self.movable(meaning), epoch, also, also_fenced, makes, doubtful: false })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -439,6 +444,7 @@ impl Realm {
         drop(part);
         let executed = matches!(end, End::Answered { ok: true, .. });
         self.fence_too(now, &sent.also, server, executed);
+        self.over_too(now, &sent.also_fenced);
         if self.stale() && sent.meaning.op.mutates() {
             match executed {
                 true => self.renamed(now, server, &sent.meaning),
@@ -465,6 +471,7 @@ impl Realm {
 
     /// A call has a server but did not leave for it.
     pub(crate) fn take_back(&self, now: Time, sent: Sent) {
+        self.over_too(now, &sent.also_fenced);
         self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 

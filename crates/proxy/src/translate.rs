@@ -113,7 +113,8 @@ impl Meaning {
 
     /// Names whose objects it changes without saying which these are: directories and names in them.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (Key, Key)> {
-        let own = Some((self.place, self.object)).filter(|_| matches!(self.op, Op::Remove | Op::Rename));
+        let own = matches!(self.op, Op::Remove | Op::Rename) || self.unchecked;
+        let own = Some((self.place, self.object)).filter(|_| own);
         own.into_iter().chain(self.second.filter(|_| self.op == Op::Rename))
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::id::ServerId;
 use crate::key::Key;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use alloc::collections::BTreeMap;
 
 /// At most [`FENCES_MAX`] fenced objects.
@@ -24,11 +24,29 @@ struct Fence {
     server: ServerId,
     /// The end, if no mutation is under way.
     until: Time,
-    /// Mutations of the object that are under way.
+    /// Mutations of the object that are under way, all at one server.
     under_way: u32,
+    runs_at: ServerId,
+    /// Until then no further one leaves before those that are under way are over: another server waits for its turn.
+    drains_until: Time,
+}
+
+/// What becomes of a mutation that wants to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It may, and counts as under way.
+    Counted,
+    /// It may, and the table is full: everything is fenced.
+    Uncounted,
+    /// Another server is just changing the same, and nobody could say who was last: it waits.
+    Busy,
 }
 
 impl Fence {
+    fn at(server: ServerId, until: Time) -> Self {
+        Self { server, until, under_way: 0, runs_at: server, drains_until: Time::ZERO }
+    }
+
     fn stands(&self, now: Time) -> bool {
         self.under_way > 0 || now < self.until
     }
@@ -40,19 +58,26 @@ impl Fences {
         Self { all_until, ..Self::default() }
     }
 
-    /// A mutation of an object leaves for a server: until it is over the object is read there, or where the fence stands already. False: the
-    /// table is full, and everything is fenced until `otherwise`.
-    pub fn leave(&mut self, now: Time, object: Key, server: ServerId, otherwise: Time) -> bool {
+    /// A mutation of an object wants to leave for a server: until it is over the object is read there, or where the fence stands already.
+    /// If the table is full everything is fenced until `otherwise`.
+    pub fn leave(&mut self, now: Time, object: Key, server: ServerId, otherwise: Time) -> Leave {
         if !self.has_room(now, object) {
             self.raise_all(otherwise);
-            return false;
+            return Leave::Uncounted;
         }
-        let fence = self.by_object.entry(object).or_insert(Fence { server, until: now, under_way: 0 });
+        let fence = self.by_object.entry(object).or_insert(Fence::at(server, now));
+        if fence.under_way > 0 && (fence.runs_at != server || now < fence.drains_until) {
+            if fence.runs_at != server {
+                fence.drains_until = now + TURN;
+            }
+            return Leave::Busy;
+        }
         if !fence.stands(now) {
             fence.server = server;
         }
+        fence.runs_at = server;
         fence.under_way += 1;
-        true
+        Leave::Counted
     }
 
     /// A mutation that left is over, and has changed nothing.
@@ -75,7 +100,7 @@ impl Fences {
             return;
         }
         self.first_end = self.first_end.min(until);
-        let fence = self.by_object.entry(object).or_insert(Fence { server, until, under_way: 0 });
+        let fence = self.by_object.entry(object).or_insert(Fence::at(server, until));
         fence.server = server;
         fence.until = fence.until.max(until);
     }
@@ -128,13 +153,14 @@ impl Fences {
     }
 }
 
+/// How long those who change an object at one server let those wait who would come between another server and its turn.
+const TURN: Span = Span::from_millis(100);
 /// Fences kept one by one.
 pub const FENCES_MAX: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
 
     #[test]
     fn a_fence_is_never_forgotten_early() {
@@ -155,9 +181,9 @@ mod tests {
     fn a_mutation_that_is_under_way_fences_and_one_that_changed_nothing_leaves_no_fence() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
-        assert!(fences.leave(now, Key(1), ServerId(1), later(60)));
-        assert!(fences.leave(now, Key(1), ServerId(2), later(60)));
-        assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "the first is where it is read");
+        assert_eq!(fences.leave(now, Key(1), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(now, Key(1), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "nobody knows when they will be over");
         fences.spare(later(1), Key(1));
         assert_eq!(fences.find(later(1), Key(1)), Some(ServerId(1)));
         fences.spare(later(1), Key(1));
@@ -165,11 +191,24 @@ mod tests {
     }
 
     #[test]
+    fn two_servers_never_change_one_object_at_a_time_and_neither_is_kept_waiting() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |millis| now + Span::from_millis(millis);
+        let leave = |fences: &mut Fences, server, at| fences.leave(at, Key(1), ServerId(server), later(60_000));
+        assert_eq!(leave(&mut fences, 1, now), Leave::Counted);
+        assert_eq!(leave(&mut fences, 2, now), Leave::Busy);
+        assert_eq!(leave(&mut fences, 1, later(1)), Leave::Busy, "the other waits for its turn");
+        fences.spare(later(2), Key(1));
+        assert_eq!(leave(&mut fences, 2, later(2)), Leave::Counted);
+        assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy);
+    }
+
+    #[test]
     fn one_that_changed_nothing_leaves_the_fence_of_another_as_it_is() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(10));
-        assert!(fences.leave(later(1), Key(1), ServerId(2), later(60)));
+        assert_eq!(fences.leave(later(1), Key(1), ServerId(2), later(60)), Leave::Counted);
         assert!(fences.lasts_past(Key(1), later(10)), "nobody knows when it will be over");
         fences.spare(later(2), Key(1));
         assert_eq!(fences.find(later(9), Key(1)), Some(ServerId(1)));
