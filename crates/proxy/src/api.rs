@@ -456,6 +456,9 @@ pub struct Set {
 pub struct Drain {
     /// As the file calls it.
     pub server: String,
+    /// Drain it though no other server of its pool takes calls: all calls wait then.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Home routing for everything, or not.

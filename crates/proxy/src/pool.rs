@@ -118,6 +118,11 @@ impl Pool {
         matches!(self.servers.health(server), Health::Up | Health::Probation)
     }
 
+    /// Whether this is the last server that takes calls.
+    pub(crate) fn only_open(&self, server: ServerId) -> bool {
+        self.open(server) && self.some_open(server.index() + 1) == Some(server)
+    }
+
     /// Some server that takes calls, beginning with this one.
     pub(crate) fn some_open(&self, first: usize) -> Option<ServerId> {
         let count = self.config.servers.len();
