@@ -10,6 +10,7 @@ use crate::fetching::Loans;
 use crate::link::Link;
 use crate::log;
 use crate::mountd::Below;
+use crate::queue::Parked;
 use crate::relay::Relay;
 pub(crate) use crate::shared::Shared;
 use crate::upstream::{self, Held};
@@ -96,6 +97,8 @@ pub(crate) struct Loop {
     pub(crate) links: Vec<Link>,
     /// Calls that no server may serve now, or that no link has a place for.
     pub(crate) held: VecDeque<Box<Held>>,
+    /// Calls that wait for their turn at a name.
+    pub(crate) parked: Parked,
     /// Calls of which something must be found out first.
     unsorted: Vec<Unsorted>,
     /// Calls that were perhaps executed, while that is found out.
@@ -182,6 +185,7 @@ impl Loop {
             generation: 0,
             links,
             held: VecDeque::new(),
+            parked: Parked::default(),
             unsorted: Vec::new(),
             doubted: Slab::new(),
             finding: Slab::new(),
@@ -208,8 +212,10 @@ impl Loop {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let mut looks = 0;
+        self.shared.wakes.settle(self.number, &self.others[self.number].waker);
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
+            let idle = self.ready.is_empty() && looks == 0 && !self.shared.wakes.any(self.number);
+            let timeout = if idle { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -224,6 +230,7 @@ impl Loop {
                 }
             }
             self.serve();
+            self.send_woken(self.time);
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
@@ -382,15 +389,13 @@ impl Loop {
     }
 
     fn receive(&mut self, slot: usize) -> Result<Flow, Ended> {
-        let Self {
-            shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, memo, ..
-        } = self;
+        let Self { shared, clients, links, unsorted, buffers, scratch, others, number, desk, purse, memo, .. } = self;
         let (now, time) = (self.now, self.time);
         let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
         let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
         let tally = &shared.tallies[*number];
         let (mut batch, mut displaced) = (Batch::new(shared, *number, memo), Vec::new());
-        let before = held.len();
+        let mut fresh = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
@@ -415,10 +420,14 @@ impl Loop {
                     let record = squashed.as_deref().unwrap_or(record);
                     *owed += forward.cost;
                     purse.spend(forward.cost);
-                    let wait = upstream::begin(time, shared, links, buffers, (origin.asker, &forward, claim), record);
-                    if let Some(call) = wait {
-                        held.push_back(call);
-                    }
+                    fresh.extend(upstream::begin(
+                        time,
+                        shared,
+                        links,
+                        buffers,
+                        (origin.asker, &forward, claim),
+                        record,
+                    ));
                 }
             }
             tally.moved(Bytes::ToClients, out.len() - before);
@@ -431,11 +440,10 @@ impl Loop {
         for asker in displaced {
             self.displace(asker);
         }
-        // Names to be looked up and proxies to be told need not wait for the tick.
-        let clusters = self.shared.accord().is_some();
-        let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
-        if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
-            self.send_held(self.time);
+        for call in fresh {
+            // Names to be looked up and proxies to be told need not wait for the tick.
+            let waits = !call.unfound.is_empty() || call.claim.is_some() && self.shared.accord().is_some();
+            if waits { self.try_call(time, call) } else { self.hold(call) }
         }
         flow
     }
@@ -460,10 +468,10 @@ impl Loop {
     fn take_sorted(&mut self, call: Unsorted, stale: bool) {
         self.purse.earn(call.record.len());
         let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, memo, .. } = self;
+        let Self { shared, clients, links, unsorted, buffers, purse, desk, number, memo, .. } = self;
         let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
         *owed = owed.saturating_sub(call.record.len());
-        let mut displaced = None;
+        let (mut displaced, mut waits) = (None, None);
         let out = connection.output(buffers);
         let taken = match stale {
             true => dispatch::stale(&shared.tallies[*number], &call.record, out),
@@ -491,7 +499,7 @@ impl Loop {
                 let record = squashed.as_ref().unwrap_or(&call.record);
                 *owed += forward.cost;
                 purse.spend(forward.cost);
-                held.extend(upstream::begin(self.time, shared, links, buffers, (call.asker, &forward, claim), record));
+                waits = upstream::begin(self.time, shared, links, buffers, (call.asker, &forward, claim), record);
             }
             Taken::Joined { displaced: asker } => displaced = Some(asker),
             Taken::Shared(cost) => {
@@ -499,6 +507,9 @@ impl Loop {
                 purse.spend(cost);
             }
             Taken::Done | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
+        }
+        if let Some(call) = waits {
+            self.hold(call);
         }
         self.flush(slot);
         if let Some(asker) = displaced {
@@ -591,7 +602,7 @@ impl Loop {
         if self.shared.draining.load(Ordering::Relaxed) {
             self.wind_down(now);
         }
-        self.tally().held.set(self.held.len() as u64);
+        self.tally().held.set((self.held.len() + self.parked.len()) as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;

@@ -25,11 +25,12 @@ impl Loop {
             return None;
         }
         if call.claim.is_none() {
-            match call.errand.prepare(now, &self.shared, &call.record) {
+            let Held { errand, record, queued, .. } = &mut *call;
+            match errand.prepare(now, &self.shared, queued, record) {
                 Prepared::Ready(claim) => call.claim = claim,
                 Prepared::Find(claim, unfound) => (call.claim, call.unfound) = (Some(claim), unfound),
                 Prepared::Busy => {
-                    self.held.push_back(call);
+                    self.hold(call);
                     return None;
                 }
             }
@@ -72,10 +73,10 @@ impl Loop {
                 }
             }
         }
-        self.held.push_back(call);
-        // If nobody could tell, it is asked for again at the next tick.
-        if known {
-            self.send_held(now);
+        match known {
+            true => self.try_call(now, call),
+            // It is asked for again at the next tick.
+            false => self.held.push_back(call),
         }
     }
 
@@ -147,8 +148,7 @@ impl Loop {
                 changes.cleared(id, until);
                 if !changes.waits() {
                     let (_, call) = self.clearing.remove(number);
-                    self.held.push_back(call);
-                    self.send_held(now);
+                    self.try_call(now, call);
                 }
             }
             Place::Flight { link, xid } => {
@@ -175,7 +175,6 @@ impl Loop {
                 let claim = self.links[link].flights.get_mut(xid).and_then(|(flight, _)| flight.claim.as_ref());
                 if matches!(claim, Some(Claim::Changes(changes)) if of_that(changes)) {
                     self.settle_without(now, link, xid);
-                    self.send_held(now);
                 }
                 return;
             }

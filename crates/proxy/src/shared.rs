@@ -8,6 +8,7 @@ use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::wakes::Wakes;
 use crate::watch::Watch;
 use crate::whose::Whose;
 use midas_net::{Budget, Replays};
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) warming: AtomicBool,
     /// The cluster that it belongs to.
     pub(crate) peers: OnceLock<Peers>,
+    /// Whose turn it is at a name.
+    pub(crate) wakes: Arc<Wakes>,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
     accord: Option<Arc<Accord>>,
 }
@@ -65,6 +68,10 @@ impl Shared {
         let number = |export: &Realm| pools.iter().position(|pool| Arc::ptr_eq(pool, &export.pool)).unwrap_or_default();
         let whose = Whose::new(&exports.iter().map(number).collect::<Vec<_>>());
         let memory = Budget::new(limits.memory);
+        let wakes = Arc::new(Wakes::new(loops.max(1)));
+        for export in &exports {
+            export.areas.wake_by(&wakes);
+        }
         let clock = pools.first().map_or_else(Clock::new, |pool| pool.clock);
         let (draining, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (started, turned_away) = (Instant::now(), Count::default());
@@ -84,6 +91,7 @@ impl Shared {
             watch: Watch::new(loops),
             warming: AtomicBool::new(false),
             peers: OnceLock::new(),
+            wakes,
             replays,
             accord,
         }

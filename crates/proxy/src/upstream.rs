@@ -13,6 +13,7 @@ use crate::fetching;
 use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::pool::Pool;
+use crate::queue::Queued;
 use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits};
 use crate::translate::Kind;
@@ -28,6 +29,7 @@ use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::record;
 use mio::event::Event;
+use std::sync::Arc;
 
 /// A call that waits for a server that may serve it.
 pub(crate) struct Held {
@@ -53,6 +55,8 @@ pub(crate) struct Held {
     pub(crate) impatient: bool,
     /// The peer that is asked for it first.
     pub(crate) peer: Option<u8>,
+    /// Its place among the mutations that wait for its names, while it waits for them.
+    pub(crate) queued: Option<Queued>,
 }
 
 /// A call that looks for its server.
@@ -77,7 +81,7 @@ struct Wait {
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
     now: Time,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     links: &mut [Link],
     buffers: &mut Buffers,
     (asker, forward, claim): (Asker, &Forward, Option<Claim>),
@@ -85,7 +89,8 @@ pub(crate) fn begin(
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
     let peer = claim.as_ref().and_then(|_| fetching::home(now, shared, asker, forward, record));
-    let held = |claim, unfound, bound| Held {
+    let mut queued = None;
+    let held = |claim, unfound, bound, queued| Held {
         errand,
         record: record.to_vec(),
         bound,
@@ -98,18 +103,19 @@ pub(crate) fn begin(
         doubt: None,
         impatient: false,
         peer,
+        queued,
     };
     let mut claim = match claim {
-        Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None))),
+        Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None, None))),
         Some(reads) => Some(reads),
-        None => match errand.prepare(now, shared, record) {
+        None => match errand.prepare(now, shared, &mut queued, record) {
             // Other proxies must be told first.
             Prepared::Ready(Some(claim)) if shared.accord().is_some() => {
-                return Some(Box::new(held(Some(claim), Vec::new(), None)));
+                return Some(Box::new(held(Some(claim), Vec::new(), None, None)));
             }
             Prepared::Ready(claim) => claim,
-            Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None))),
-            Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None))),
+            Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None, None))),
+            Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None, queued))),
         },
     };
     let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
@@ -119,7 +125,7 @@ pub(crate) fn begin(
         decision::held(shared, &asked.answered(now, forward.whom, Outcome::Here, None), why);
     }
     let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
-    Some(Box::new(held(claim, Vec::new(), bound)))
+    Some(Box::new(held(claim, Vec::new(), bound, None)))
 }
 
 impl Errand {
@@ -129,10 +135,17 @@ impl Errand {
         Waits { asker: self.asker, xid, procedure, known, cost, whom }
     }
 
-    /// Marks what it changes.
-    pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
+    /// Marks what it changes. Its place is kept while it must wait for its names.
+    pub(crate) fn prepare(
+        &self,
+        now: Time,
+        shared: &Arc<Shared>,
+        queued: &mut Option<Queued>,
+        record: &[u8],
+    ) -> Prepared {
         let Forward { realm, meaning, procedure, .. } = self.forward;
-        claim::prepare((now, self.since), shared, realm, (meaning.op, procedure), record)
+        let queued = (queued, self.since, self.asker.event_loop);
+        claim::prepare(now, shared, queued, realm, (meaning.op, procedure), record)
     }
 
     /// Routes a call and puts it on its link; the error says what it must wait for.
@@ -151,7 +164,8 @@ impl Errand {
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
-        let most = pool.config.in_flight_max;
+        // This one is counted already.
+        let most = pool.config.in_flight_max.min(pool.servers.window(server) as usize);
         let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
         let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
             export.take_back(now, sent);
@@ -208,6 +222,7 @@ impl Loop {
 
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
     fn read_link(&mut self, now: Time, index: usize, closed: bool) {
+        let mut replies = 0;
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
@@ -218,6 +233,7 @@ impl Loop {
                 tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 let Some(xid) = xid else { return Go::Continue(()) };
+                replies += 1;
                 let doubt = flights.get_mut(xid).and_then(|(flight, _)| in_doubt(pool, flight, reply));
                 if let Some(ask) = doubt {
                     // Whoever is answered next is not charged for this one.
@@ -243,9 +259,9 @@ impl Loop {
                 }
             }
         }
-        // A place is free: whoever waits for one need not wait for the tick.
+        // Each has made a place free: whoever waits for one need not wait for the tick.
         if !self.held.is_empty() {
-            self.send_held(now);
+            self.send_some(now, replies);
         }
     }
 
@@ -256,7 +272,7 @@ impl Loop {
         let mut call = self.recalled(now, flight, record, end);
         call.errand.wishes.instead = Some(ask);
         call.errand.tries = tries;
-        self.held.push_back(Box::new(call));
+        self.try_call(now, Box::new(call));
     }
 
     pub(crate) fn flush_links(&mut self, now: Time) {
@@ -326,13 +342,10 @@ impl Loop {
             may && now.since(flight.sent_at) >= waited
         };
         let chosen = self.links[index].chosen(movable);
-        for xid in &chosen {
-            let Some((flight, record)) = self.links[index].flights.remove_with(*xid) else { continue };
+        for xid in chosen {
+            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
             let call = self.recalled(now, flight, record, End::Lost);
-            self.held.push_back(Box::new(call));
-        }
-        if !chosen.is_empty() {
-            self.send_held(now);
+            self.try_call(now, Box::new(call));
         }
     }
 
@@ -348,7 +361,6 @@ impl Loop {
             }
             self.settle_without(now, index, xid);
         }
-        self.send_held(now);
     }
 
     /// A call that its server is not asked again: sent elsewhere if that does no harm, found out about otherwise.
@@ -364,7 +376,7 @@ impl Loop {
         // It may be executed again: a COMMIT shows another verifier elsewhere.
         if !left || call.errand.forward.procedure.idempotent() {
             self.resolved(&mut call);
-            self.held.push_back(call);
+            self.try_call(now, call);
         } else {
             self.find_out(now, call, server);
         }
@@ -455,8 +467,7 @@ impl Loop {
             }
             Verdict::Send => {
                 self.resolved(&mut call);
-                self.held.push_back(call);
-                self.send_held(now);
+                self.try_call(now, call);
             }
         }
     }
@@ -512,36 +523,34 @@ impl Loop {
             doubt: None,
             impatient: false,
             peer: None,
+            queued: None,
         }
     }
 
-    /// Tries every call that is held once.
-    pub(crate) fn send_held(&mut self, now: Time) {
-        for _ in 0..self.held.len() {
-            let Some(mut call) = self.held.pop_front() else { return };
-            // A read that nobody waits for any more need not be asked.
-            if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
-                self.purse.earn(call.errand.forward.cost);
-                continue;
-            }
-            if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
-                self.find_out(now, call, server);
-                continue;
-            }
-            self.forsake(now, &mut call);
-            if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
-                self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
-                continue;
-            }
-            let Some(mut call) = self.prepared(now, call) else { continue };
-            let Self { shared, links, buffers, .. } = self;
-            let Held { errand, record, claim, .. } = &mut *call;
-            if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {
-                call.bound = wait.bound;
-                // Whoever was to be asked instead does not answer: anyone may.
-                call.errand.wishes.instead = None;
-                self.held.push_back(call);
-            }
+    /// Sends a call that waited, if it may leave now; otherwise it waits on.
+    pub(crate) fn try_call(&mut self, now: Time, mut call: Box<Held>) {
+        // A read that nobody waits for any more need not be asked.
+        if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
+            self.purse.earn(call.errand.forward.cost);
+            return;
+        }
+        if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
+            self.find_out(now, call, server);
+            return;
+        }
+        self.forsake(now, &mut call);
+        if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
+            self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
+            return;
+        }
+        let Some(mut call) = self.prepared(now, call) else { return };
+        let Self { shared, links, buffers, .. } = self;
+        let Held { errand, record, claim, .. } = &mut *call;
+        if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {
+            call.bound = wait.bound;
+            // Whoever was to be asked instead does not answer: anyone may.
+            call.errand.wishes.instead = None;
+            self.held.push_back(call);
         }
     }
 

@@ -6,6 +6,7 @@
 use super::places::{Epoch, Places};
 use super::{Cached, Fetching, Told, Touched, Unfound};
 use crate::translate::Meaning;
+use crate::wakes::{Waiter, Wakes};
 use midas_core::cache::{Ended, Impossible, Mode};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -103,6 +104,21 @@ impl Areas {
             places.crossed(now, crossing, ended, cached.hold_max());
         }
         made
+    }
+
+    /// The marks of a mutation that must wait all the same are taken back.
+    pub(crate) fn give_back(&self, now: Time, touched: Touched, who: Waiter) {
+        self.all[touched.area()].cached.give_back(now, touched, who);
+    }
+
+    /// Those that wait for names are woken by these.
+    pub(crate) fn wake_by(&self, wakes: &Arc<Wakes>) {
+        self.all.iter().for_each(|area| area.cached.wake_by(wakes));
+    }
+
+    /// A mutation waits no longer for a name of an area.
+    pub(crate) fn leave(&self, area: usize, name: (Key, Key), who: Waiter) {
+        self.all[area].cached.leave(name, who);
     }
 
     /// It was found where a name of a mutation leads.
@@ -209,6 +225,7 @@ mod tests {
     use midas_nfs::rpc::{AuthSys, Credential};
 
     const NOW: Time = Time::from_nanos(1_000_000_000_000_000_000);
+    const WHO: Waiter = Waiter { since: NOW, number: 0, event_loop: 0 };
 
     /// An export in `own` mode with a subtree `software` in ttl mode, and `scratch` in lease mode.
     fn areas(own: Mode) -> Areas {
@@ -313,9 +330,9 @@ mod tests {
         let from = DirOp { dir: handle(from.0), name: from.1.as_bytes() };
         let to = DirOp { dir: handle(to.0), name: to.1.as_bytes() };
         let call = Call::Rename { from, to };
-        let claim = |area: &Area| match area.cached.claim(NOW, NOW, &call) {
+        let claim = |area: &Area| match area.cached.claim(NOW, WHO, &call) {
             Claimed::Marked(touched, _) => touched,
-            Claimed::Busy => panic!("nothing else changes it"),
+            Claimed::Busy(_) => panic!("nothing else changes it"),
         };
         let mut claims: Vec<Touched> = areas.iter().map(claim).collect();
         for touched in &mut claims {
@@ -414,7 +431,7 @@ mod tests {
         let areas = walked(Mode::Strict);
         let call = Call::Remove { object: DirOp { dir: handle("T"), name: b"run" } };
         for area in areas.iter() {
-            let Claimed::Marked(touched, _) = area.cached.claim(NOW, NOW, &call) else { panic!("busy") };
+            let Claimed::Marked(touched, _) = area.cached.claim(NOW, WHO, &call) else { panic!("busy") };
             areas.ended(NOW, touched, Ended::Done, None);
         }
         assert!(!enter(&areas, "T", "run", "run"));

@@ -40,6 +40,7 @@ use turns::Turns;
 use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
+use crate::wakes::Wakes;
 use midas_core::cache::{
     Cache, Class, CleanStart, Clock, Departures, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule,
     Rules, Settings, Stats,
@@ -48,7 +49,7 @@ use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// What is kept of an export's answers.
 pub(crate) struct Cached {
@@ -75,6 +76,8 @@ pub(crate) struct Cached {
     /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
     area: usize,
     places: Option<Arc<Places>>,
+    /// How those are woken that wait for names.
+    wakes: OnceLock<Arc<Wakes>>,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -92,7 +95,7 @@ pub(crate) struct Part {
     joined: HashMap<FlightId, Joined>,
     /// Where hits go that are to be checked.
     checks: Option<Checks>,
-    /// Names that mutations have waited for.
+    /// Mutations that wait for names.
     turns: Turns,
     /// Names that mutations of this proxy are under way of; whether another proxy has changed them since.
     claimed: HashMap<Key, bool>,
@@ -175,6 +178,7 @@ impl Cached {
             waiting: AtomicU32::new(0),
             area: 0,
             places: None,
+            wakes: OnceLock::new(),
         })
     }
 
@@ -202,6 +206,11 @@ impl Cached {
     pub(crate) fn answers(&self, now: Time) -> bool {
         let mode = self.mode();
         mode.answers() && (mode == Mode::Ttl || self.loose.none(now) && self.leased())
+    }
+
+    /// Its number among the parts of its export.
+    pub(crate) const fn area(&self) -> usize {
+        self.area
     }
 
     /// What other proxies call the export.

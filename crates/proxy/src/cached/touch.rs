@@ -9,12 +9,14 @@ use super::label::{Kind, Of, Who, value};
 use super::places::Crossing;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
+use crate::wakes::{Waiter, Wakes};
 use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{
     Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, Sattr3, WccData,
 };
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
@@ -86,20 +88,19 @@ impl Unfound {
 pub(crate) enum Claimed {
     /// It may, when these were found.
     Marked(Touched, Vec<Unfound>),
-    /// Another mutation of a name of its is under way.
-    Busy,
+    /// Another mutation of a name of its is under way, or waits and is older: it waits for these names now, each with its directory.
+    Busy(Vec<(Key, Key)>),
 }
 
 impl Cached {
-    /// Marks what a mutation changes that came then.
-    pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
+    /// Marks what a mutation changes.
+    pub(crate) fn claim(&self, now: Time, who: Waiter, call: &Call<'_>) -> Claimed {
         let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (number, (what, target)) in names.into_iter().flatten().enumerate() {
-            let Some((found, contested)) = self.claim_name(now, since, &what, &mut touched) else {
-                self.ended(now, touched, Ended::Done, None);
-                self.wait(now, since, call);
-                return Claimed::Busy;
+            let Some((found, contested)) = self.claim_name(now, who, &what, &mut touched) else {
+                self.give_back(now, touched, who);
+                return Claimed::Busy(self.wait(who, call));
             };
             if number == 0 {
                 touched.led = found.leads();
@@ -158,6 +159,23 @@ impl Cached {
         ended: Ended,
         reply: Option<(Procedure, &[u8])>,
     ) -> Option<Key> {
+        self.over(now, touched, ended, reply, None)
+    }
+
+    /// The marks of a mutation that must wait all the same are taken back: it is not woken by that.
+    pub(crate) fn give_back(&self, now: Time, touched: Touched, who: Waiter) {
+        self.over(now, touched, Ended::Done, None, Some(who));
+    }
+
+    /// A mutation is over. One that could not have all of its names is not woken by those that it gives back. What was made.
+    fn over(
+        &self,
+        now: Time,
+        touched: Touched,
+        ended: Ended,
+        reply: Option<(Procedure, &[u8])>,
+        waits: Option<Waiter>,
+    ) -> Option<Key> {
         let made = reply.and_then(made);
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
         let succeeded = reply.as_ref().is_some_and(|reply| reply.status() == Nfsstat3::OK);
@@ -167,8 +185,10 @@ impl Cached {
         }
         for Touch { place, mark, tells, .. } in touched.marks {
             let mut part = self.part(place);
+            let mut next = None;
             if matches!(tells, Some(Tells::Leads(..))) {
                 part.claimed.remove(&mark.key());
+                next = part.turns.first(mark.key()).filter(|next| Some(*next) != waits);
             }
             if let (Some(reply), Some(Tells::Attributes(role, handle))) = (&reply, &tells)
                 && let Some(wcc) = wcc(reply, *role)
@@ -185,6 +205,8 @@ impl Cached {
                 }
                 _ => part.cache.end(now, mark, ended),
             }
+            drop(part);
+            self.wake(next);
         }
         if touched.loose {
             self.loose_ended(now, ended, self.hold_max());
@@ -220,20 +242,45 @@ impl Cached {
         }
     }
 
-    /// It needs all of its names at once.
-    fn wait(&self, now: Time, since: Time, call: &Call<'_>) {
-        for (what, _) in Changes::of(call).names.into_iter().flatten() {
+    /// A mutation waits for all of its names: it needs them at once.
+    fn wait(&self, who: Waiter, call: &Call<'_>) -> Vec<(Key, Key)> {
+        let name = |(what, _): (DirOp<'_>, Target)| {
             let place = Key::of(what.dir.bytes());
-            self.part(place).turns.wait(now, Of(place).name(what.name, Kind::Name).key, since);
+            let name = Of(place).name(what.name, Kind::Name).key;
+            self.part(place).turns.enter(name, who);
+            (place, name)
+        };
+        Changes::of(call).names.into_iter().flatten().map(name).collect()
+    }
+
+    /// A mutation waits no longer for a name: it has it, or was given up and passes its turn on.
+    pub(crate) fn leave(&self, (place, name): (Key, Key), who: Waiter) {
+        let mut part = self.part(place);
+        part.turns.leave(name, who);
+        let next = part.turns.first(name).filter(|next| who < *next && !part.claimed.contains_key(&name));
+        drop(part);
+        self.wake(next);
+    }
+
+    /// Those that wait for names are woken by these.
+    pub(crate) fn wake_by(&self, wakes: &Arc<Wakes>) {
+        let _once = self.wakes.set(Arc::clone(wakes));
+    }
+
+    fn wake(&self, next: Option<Waiter>) {
+        if let (Some(next), Some(wakes)) = (next, self.wakes.get()) {
+            wakes.wake(next);
         }
     }
 
     /// Marks a name, unless another mutation has; where it led, and whether it was changed a while ago too.
-    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<(Found, bool)> {
+    fn claim_name(&self, now: Time, who: Waiter, what: &DirOp<'_>, touched: &mut Touched) -> Option<(Found, bool)> {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if part.claimed.contains_key(&name) || !part.turns.may(now, name, since) {
+        if part.claimed.contains_key(&name) || !part.turns.may(name, who) {
+            // Under the same lock: whoever has it wakes those that wait when it ends.
+            part.turns.enter(name, who);
             return None;
         }
         part.claimed.insert(name, false);

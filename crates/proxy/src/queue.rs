@@ -1,0 +1,107 @@
+//! An event loop's calls that cannot leave yet: those that wait for a server or for a moment, and those that wait for their turn at a name.
+//!
+//! The first are tried at every tick, and at every reply as many as there were replies: a reply makes one place free. The others are
+//! not tried at all: each is parked until the mutation before it has ended, and then woken alone. So what a call costs does not
+//! depend on how many wait.
+
+use crate::event::{Loop, Shared};
+use crate::upstream::Held;
+use crate::wakes::Waiter;
+use midas_core::key::Key;
+use midas_core::time::Time;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A name in one cache of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameAt {
+    pub(crate) export: usize,
+    pub(crate) area: usize,
+    /// The directory.
+    pub(crate) place: Key,
+    pub(crate) name: Key,
+}
+
+/// The place of a mutation among those that wait for its names. It is given back when it is dropped, wherever its call ends, so that
+/// nobody waits for a call that is gone.
+pub(crate) struct Queued {
+    shared: Arc<Shared>,
+    waiter: Waiter,
+    names: Vec<NameAt>,
+}
+
+impl Queued {
+    /// The place of a mutation that waits for nothing yet.
+    pub(crate) fn new(shared: &Arc<Shared>, waiter: Waiter) -> Self {
+        Self { shared: Arc::clone(shared), waiter, names: Vec::new() }
+    }
+
+    pub(crate) const fn waiter(&self) -> Waiter {
+        self.waiter
+    }
+
+    /// The mutation waits for these names too.
+    pub(crate) fn waits_for(mut self, names: impl IntoIterator<Item = NameAt>) -> Self {
+        for name in names {
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+        self
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        for NameAt { export, area, place, name } in self.names.drain(..) {
+            self.shared.exports[export].areas.leave(area, (place, name), self.waiter);
+        }
+    }
+}
+
+/// The calls that wait for their turn at a name, by the number of their place.
+#[derive(Default)]
+pub(crate) struct Parked(HashMap<u64, Box<Held>>);
+
+impl Parked {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Loop {
+    /// Keeps a call that cannot leave now.
+    pub(crate) fn hold(&mut self, call: Box<Held>) {
+        match &call.queued {
+            Some(queued) => drop(self.parked.0.insert(queued.waiter.number, call)),
+            None => self.held.push_back(call),
+        }
+    }
+
+    /// Tries the calls whose turn it is. One that is given up passes its turn on, so it is looked again, at most as often as calls wait.
+    pub(crate) fn send_woken(&mut self, now: Time) {
+        for _ in 0..=self.parked.len() {
+            if !self.shared.wakes.any(self.number) {
+                return;
+            }
+            for number in self.shared.wakes.take(self.number) {
+                if let Some(call) = self.parked.0.remove(&number) {
+                    self.try_call(now, call);
+                }
+            }
+        }
+    }
+
+    /// Tries every call that is held once.
+    pub(crate) fn send_held(&mut self, now: Time) {
+        self.send_some(now, self.held.len());
+    }
+
+    /// Tries so many of the calls that are held, those first that have not been tried for longest.
+    pub(crate) fn send_some(&mut self, now: Time, most: usize) {
+        for _ in 0..most.min(self.held.len()) {
+            let Some(call) = self.held.pop_front() else { return };
+            self.try_call(now, call);
+        }
+    }
+}
