@@ -262,6 +262,8 @@ pub(crate) fn lend(
 
 /// Asks the cache of a part of an export for a read, and counts what becomes of it. Most are answered as the last one that was the same:
 /// nothing but that stands here.
+#[expect(clippy::inline_always, reason = "a call of it would cost a hit as much as counting and watching do")]
+#[inline(always)]
 fn ask(
     now: Time,
     memo: &mut Memo,
