@@ -160,6 +160,7 @@ impl Relay<'_> {
     fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
         let newest = waits.known.and_then(|known| {
             let mut replays = self.shared.replays(waits.xid);
+            replays.prefer(&known, |asker| self.shared.presence.here(*asker));
             match results {
                 Some(results) => replays.finish(self.now, &known, results),
                 None => replays.forget(&known),
