@@ -148,8 +148,8 @@ impl Options {
     }
 
     fn attribute_cache(&self) -> Result<Duration, Failure> {
-        let span = parse_span(&self.attribute_cache)
-            .map_err(|error| Failure::Usage(format!("--attribute-cache: {error}")))?;
+        let span =
+            parse_span(&self.attribute_cache).map_err(|error| Failure::Usage(format!("--attribute-cache: {error}")))?;
         Ok(Duration::from_nanos(span.as_nanos()))
     }
 

@@ -60,8 +60,7 @@ fn bound(proxy: &Serve) -> Value {
 /// With the default `staleness` everything went to one server: what is made was bound to its maker, and what is made in it after that.
 #[test]
 fn a_tree_that_the_load_has_just_made_is_spread_over_all_servers() {
-    let mut nfsd =
-        Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--attribute-cache", "60s"]);
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--attribute-cache", "60s"]);
     let proxy = Site { staleness: "60s", ..Site::of(&nfsd.endpoints()) }.start();
     let load = "--workload zipf:1.1 --rate 900 --directories 64 --files 16 --duration 3s";
     Load::start(&proxy, load).end();
@@ -76,14 +75,12 @@ fn a_tree_that_the_load_has_just_made_is_spread_over_all_servers() {
 fn where_a_fifth_of_the_calls_writes_the_busiest_server_has_little_more_than_its_share() {
     let seeds = if soak().is_some() { 10 } else { 3 };
     let shares = (1..=seeds).map(|seed| {
-        let mut nfsd =
-            Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--attribute-cache", "1s"]);
+        let mut nfsd = Nfsd::start(&["--servers", "3", "--truth", "--service", "const:1ms", "--attribute-cache", "1s"]);
         let proxy = Site { staleness: "1s", ..Site::of(&nfsd.endpoints()) }.start();
         let before = executed(&mut nfsd);
         let load = "--workload zipf:1.1 --rate 1800 --directories 64 --files 16 --warmup 2s --duration 5s";
         Load::start(&proxy, &format!("{load} --seed {seed} --keep")).end();
-        let calls: Vec<u64> =
-            executed(&mut nfsd).iter().zip(&before).map(|(after, before)| after - before).collect();
+        let calls: Vec<u64> = executed(&mut nfsd).iter().zip(&before).map(|(after, before)| after - before).collect();
         println!("seed {seed}: {calls:?}, {:.2} times the fair share", busiest(&calls));
         busiest(&calls)
     });

@@ -226,13 +226,7 @@ impl Realm {
 
     /// A call has made an object, or taken one that was there. Two UNCHECKED CREATEs of one free name may both have left: the second to be
     /// answered has perhaps changed what the first has made.
-    fn made(
-        &self,
-        now: Time,
-        server: ServerId,
-        (meaning, makes): (&Meaning, Makes),
-        object: Option<FileHandle<'_>>,
-    ) {
+    fn made(&self, now: Time, server: ServerId, (meaning, makes): (&Meaning, Makes), object: Option<FileHandle<'_>>) {
         let mut part = self.part(meaning.place);
         let Some(object) = object.map(|handle| Key::of(handle.bytes())) else {
             part.names.remove(meaning.object);
@@ -340,7 +334,13 @@ mod tests {
         for (left, now, server, believed) in
             [(59, 61, other, false), (60, 61, other, true), (1, 2, other, false), (59, 61, changed_at, true)]
         {
-            let honest = export.honest((after(now), after(left)), server, (&meaning, Makes::Unknown), Procedure::Lookup, &results);
+            let honest = export.honest(
+                (after(now), after(left)),
+                server,
+                (&meaning, Makes::Unknown),
+                Procedure::Lookup,
+                &results,
+            );
             assert_eq!(honest, (!believed).then(|| without.clone()), "left {left}");
         }
     }

@@ -64,7 +64,12 @@ impl Proxy {
         let peers = config.proxies as usize - 1;
         Self {
             servers,
-            shard: Shard::new(Time::ZERO, Router::new(policy, seed), cache(config.cache, config.rtt), config.fenced_for()),
+            shard: Shard::new(
+                Time::ZERO,
+                Router::new(policy, seed),
+                cache(config.cache, config.rtt),
+                config.fenced_for(),
+            ),
             recorder: Recorder::new(count),
             controller: Controller::new(settings, count),
             shares: (peers > 0 && config.shares != ShareInterval::Off).then(|| Shares::new(peers, count)),

@@ -28,6 +28,7 @@ fn server(number: u64) -> Server {
         in_flight: 4 * number,
         dispatched: 1000 * number,
         uncommitted: 0,
+        fenced: false,
         foreign: None,
         latency_p50_ms: 0.5 * number as f64,
         latency_p99_ms: 12.345 * number as f64,
@@ -64,7 +65,8 @@ fn spot(name: &str, calls: u64, server_ms: f64) -> Spot {
 fn point(number: u64) -> Point {
     let server = |at: u64| ServerPoint { queue: 4.0 * at as f64, calls: 250.5, p50_ms: 0.5, p99_ms: 12.3 };
     let knobs = BTreeMap::from([("gap".to_owned(), 2.0), ("ttl_ms file".to_owned(), 1500.0)]);
-    let export = ExportPoint { steered: 0.1, bound: 0.25, pressure: Some(0.75), thresholds: [0.2, 0.6], imbalance: 1.5, knobs };
+    let export =
+        ExportPoint { steered: 0.1, bound: 0.25, pressure: Some(0.75), thresholds: [0.2, 0.6], imbalance: 1.5, knobs };
     Point {
         number,
         uptime_ms: 500 * number,
