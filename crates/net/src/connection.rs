@@ -202,6 +202,11 @@ impl Connection {
         self.reserved
     }
 
+    /// Bytes that may still be held under the budget.
+    pub fn left(&self) -> usize {
+        self.budget.left()
+    }
+
     /// Where answers and calls are appended; they leave with the next [`Connection::flush`].
     #[inline]
     pub fn output(&mut self, buffers: &mut Buffers) -> &mut Vec<u8> {

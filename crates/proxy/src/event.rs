@@ -21,7 +21,7 @@ use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Life, Refusal};
-use midas_core::time::{Span, Time};
+use midas_core::time::Time;
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
 use midas_nfs::record;
 use mio::event::Event;
@@ -152,8 +152,8 @@ pub(crate) struct Client {
     /// Bytes of answers that it has not taken, as the purse knows them.
     unread: usize,
     /// When it last sent or took something.
-    moved: Instant,
-    paused: bool,
+    pub(crate) moved: Instant,
+    pub(crate) paused: bool,
     queued: bool,
     /// Whether its last turn brought a call.
     called: bool,
@@ -570,20 +570,6 @@ impl Loop {
         }
     }
 
-    /// A client that neither sends the rest of a record nor takes its answers keeps memory from others: it is ended.
-    fn end_stalled(&mut self, now: Instant) {
-        // One that is paused waits for us.
-        let holds =
-            |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
-        let slots: Vec<usize> =
-            self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.end(slot);
-        }
-    }
-
     fn tick(&mut self, now: Instant) {
         self.tend_links(self.time);
         if self.shared.accord().is_some() {
@@ -602,7 +588,8 @@ impl Loop {
         self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {
             self.end_stalled(now);
-            self.tally().change_waits_ms.set(self.longest_change().as_nanos() / 1_000_000);
+            let longest = self.longest_change();
+            self.tally().change_waits_ms.set(longest.as_nanos() / 1_000_000);
         }
         self.tick_count += 1;
         self.others[self.number].alive.store(true, Ordering::Relaxed);
@@ -616,13 +603,6 @@ impl Loop {
             self.clients[slot].paused = false;
             self.enqueue(slot);
         }
-    }
-
-    /// How long the change has waited that waits longest to be sent to a server.
-    fn longest_change(&self) -> Span {
-        let doubted = self.doubted.iter().chain(&self.finding).map(|(_, call)| call);
-        let waiting = self.held.iter().chain(doubted).filter_map(|call| call.change_since());
-        waiting.map(|since| self.time.since(since)).max().unwrap_or_default()
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
@@ -692,10 +672,7 @@ const LOOKS: u32 = 3;
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
-/// again. Looked for every so many ticks.
-const STALL: Duration = Duration::from_secs(60);
-const STALL_SCARCE: Duration = Duration::from_secs(5);
+/// Stalled clients and late changes are looked for every so many ticks.
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;

@@ -56,6 +56,7 @@ mod seed;
 mod serve;
 mod settle;
 mod shared;
+mod stalled;
 mod state;
 mod ties;
 mod translate;
