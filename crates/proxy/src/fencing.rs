@@ -69,7 +69,9 @@ impl Realm {
 
     /// It is over.
     pub(crate) fn over_too(&self, now: Time, fenced: &[Key]) {
-        fenced.iter().for_each(|object| self.part(*object).shard.over_too(now, *object));
+        for object in fenced {
+            self.part(*object).shard.over_too(now, *object);
+        }
     }
 
     /// A mutation is over at a server. One that was not executed leaves fences of other servers where they are.
