@@ -287,6 +287,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         self.fences.standing(now)
     }
 
+    /// Whether this server surely knew the newest state of an object from then on.
+    pub fn knew(&self, then: Time, servers: &Servers, object: Key, server: ServerId) -> bool {
+        let at_home = || servers.acting_home(object).is_none_or(|home| home == server);
+        self.fences.knew(then, object, server).unwrap_or_else(at_home)
+    }
+
     /// Whether a mutation of this object has left, or come back, since then, as far as its fence tells.
     pub fn changed_since(&self, then: Time, object: Key) -> bool {
         self.fences.lasts_past(object, then + self.staleness)
@@ -312,11 +318,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         if self.staleness == Span::ZERO || !target.op.mutates() {
             return Some([None; 2]);
         }
-        let object = self.leaves(now, target.object, server)?;
+        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
+        let object = self.leaves(now, (target.object, target.object != target.place), server)?;
         if target.place == target.object {
             return Some([object, None]);
         }
-        match self.leaves(now, target.place, server) {
+        match self.leaves(now, (target.place, false), server) {
             Some(place) => Some([object, place]),
             None => {
                 self.over(now, [object, None]);
@@ -325,16 +332,17 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
-    fn leaves(&mut self, now: Time, key: Key, server: ServerId) -> Option<Option<Key>> {
-        match self.fences.leave(now, key, server, now + self.staleness + self.cache.hold_max()) {
+    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Option<Option<Key>> {
+        match self.fences.leave(now, (key, alone), server, now + self.staleness + self.cache.hold_max()) {
             Leave::Counted => Some(Some(key)),
             Leave::Uncounted => Some(None),
             Leave::Busy => None,
         }
     }
 
-    /// A mutation of something else changes this object too, and leaves for a server. None: another one is just changing it.
-    pub fn leave_too(&mut self, now: Time, object: Key, server: ServerId) -> Option<Option<Key>> {
+    /// A mutation of something else changes this object too, or a name, which it must do alone, and leaves for a server. None: another one is
+    /// just changing it.
+    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Option<Option<Key>> {
         self.leaves(now, object, server)
     }
 

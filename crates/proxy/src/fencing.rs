@@ -52,11 +52,21 @@ impl Realm {
 
     /// A mutation leaves for a server: what it changes besides its object and place counts as being changed until it is over. None: another
     /// server is just changing one of these.
-    pub(crate) fn leave_too(&self, now: Time, also: &[Key], server: ServerId) -> Option<Vec<Key>> {
+    pub(crate) fn leave_too(
+        &self,
+        now: Time,
+        meaning: &Meaning,
+        also: &[Key],
+        server: ServerId,
+    ) -> Option<Vec<(Key, Key)>> {
         let mut fenced = Vec::new();
-        for object in also {
-            match self.part(*object).shard.leave_too(now, *object, server) {
-                Some(key) => fenced.extend(key),
+        let second = meaning.second.filter(|_| meaning.op == Op::Rename && self.stale());
+        let second = second.filter(|(_, name)| *name != meaning.object);
+        let objects = also.iter().map(|object| (*object, *object, false));
+        for (part, key, alone) in objects.chain(second.map(|(directory, name)| (directory, name, true))) {
+            let left = self.part(part).shard.leave_too(now, (key, alone), server);
+            match left {
+                Some(key) => fenced.extend(key.map(|key| (part, key))),
                 None => {
                     self.over_too(now, &fenced);
                     return None;
@@ -67,8 +77,8 @@ impl Realm {
     }
 
     /// It is over.
-    pub(crate) fn over_too(&self, now: Time, fenced: &[Key]) {
-        fenced.iter().for_each(|object| self.part(*object).shard.over_too(now, *object));
+    pub(crate) fn over_too(&self, now: Time, fenced: &[(Key, Key)]) {
+        fenced.iter().for_each(|(part, key)| self.part(*part).shard.over_too(now, *key));
     }
 
     /// A mutation is over at a server. One that was not executed leaves fences of other servers where they are.
@@ -286,7 +296,7 @@ impl Realm {
 
     /// Whether this server surely knew the newest state of an object from then on.
     fn trusted(&self, left: Time, object: Key, server: ServerId) -> bool {
-        self.part(object).shard.fence(left, &self.pool.servers, object, object).is_none_or(|at| at == server)
+        self.part(object).shard.knew(left, &self.pool.servers, object, server)
     }
 }
 
