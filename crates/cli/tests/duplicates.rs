@@ -189,8 +189,9 @@ fn a_copy_that_flow_control_kept_back_does_not_bring_old_data_back() {
     let mut other = Raw::connect(proxy.nfs[0]);
     ask(&mut other, &old);
     ask(&mut other, &write(9, &file, b"new"));
-    stuck.take_reads();
-    assert_eq!(xid(&stuck.raw.receive()), 5, "the copy is answered");
+    // Answers come in any order once there is room.
+    let answers: Vec<u32> = (0..81).map(|_| xid(&stuck.raw.receive())).collect();
+    assert!(answers.contains(&5), "the copy is answered");
     assert_eq!(content(&mut client, &file), b"new", "the old data are back");
 }
 
@@ -273,32 +274,30 @@ impl Outage {
 /// The calls of a client that is gone do not run when the server comes back, however the client went.
 #[test]
 fn calls_of_a_client_that_is_gone_do_not_run_when_the_server_comes_back() {
-    for export in ["", "mode = \"lease\"\nwriters = \"midas-only\"\n"] {
-        let mut outage = Outage::begin(export, "");
-        let Outage { root, file, .. } = &outage;
-        let calls = [write(5, file, b"late"), remove(6, root, b"file"), make(7, root, b"late")];
-        for resets in [true, false] {
-            let mut raw = Raw::connect(outage.proxy.nfs[0]);
-            calls.iter().for_each(|call| raw.send(call));
-            outage.waiting(3);
-            match resets {
-                true => reset(raw),
-                false => drop(raw),
-            }
-            outage.waiting(0);
-        }
-        outage.end();
-        let (mut client, _) = outage.proxy.client();
-        assert!(absent(&mut client, &outage.root, b"late"));
-        assert_eq!(content(&mut client, &outage.file), b"", "'{export}'");
+    let mut outage = Outage::begin("", "");
+    let Outage { root, file, .. } = &outage;
+    let calls = [write(5, file, b"late"), remove(6, root, b"file"), make(7, root, b"late")];
+    for resets in [true, false] {
         let mut raw = Raw::connect(outage.proxy.nfs[0]);
-        // What was dropped is neither known as a duplicate nor marked: a new copy runs.
-        for call in &calls {
-            assert_eq!(outage.changes().iter().sum::<u64>(), 1 + u64::from(call[3] - 5));
-            ask(&mut raw, call);
+        calls.iter().for_each(|call| raw.send(call));
+        outage.waiting(3);
+        match resets {
+            true => reset(raw),
+            false => drop(raw),
         }
-        assert_eq!(outage.changes(), [1, 2, 1]);
+        outage.waiting(0);
     }
+    outage.end();
+    let (mut client, _) = outage.proxy.client();
+    assert!(absent(&mut client, &outage.root, b"late"));
+    assert_eq!(content(&mut client, &outage.file), b"");
+    let mut raw = Raw::connect(outage.proxy.nfs[0]);
+    // What was dropped is neither known as a duplicate nor marked: a new copy runs.
+    for call in &calls {
+        assert_eq!(outage.changes().iter().sum::<u64>(), 1 + u64::from(call[3] - 5));
+        ask(&mut raw, call);
+    }
+    assert_eq!(outage.changes(), [1, 2, 1]);
 }
 
 /// A call that its client sent again on a new connection is that one's: the end of the old one does not drop it.

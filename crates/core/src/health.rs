@@ -121,6 +121,11 @@ impl Servers {
         let share = slot.error_share.load(Relaxed);
         let sample = if failed { ERROR_ONE } else { 0 };
         slot.error_share.store((share * 15 + sample) / 16, Relaxed);
+        let window = slot.window.load(Relaxed);
+        if window < WINDOW_FULL && !failed {
+            let wider = if window < WINDOW_WIDE { window + 1 } else { WINDOW_FULL };
+            slot.window.store(wider, Relaxed);
+        }
         let run = if failed { slot.failures.fetch_add(1, Relaxed) + 1 } else { 0 };
         let probe = sent.as_nanos() >= slot.health_since.load(Relaxed);
         match (self.health(server), failed) {
@@ -181,7 +186,7 @@ pub const SLOW_START: Span = Span::from_secs(10);
 /// Calls that a server has at once when it has just come back.
 pub const WINDOW_FIRST: u32 = 8;
 /// From here on it may have as many as there are.
-pub(crate) const WINDOW_WIDE: u32 = 1024;
+const WINDOW_WIDE: u32 = 1024;
 /// No window: as many calls as there are.
 pub(crate) const WINDOW_FULL: u32 = u32::MAX;
 /// More than any number of changes that meet.
@@ -256,16 +261,15 @@ mod tests {
         servers.set_health(at(2), ServerId(0), Health::Probation);
         assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST, "also where no other server could take them");
         servers.judge(at(3), at(3), ServerId(0), false);
-        assert_eq!((servers.health(ServerId(0)), servers.window(ServerId(0))), (Health::Up, WINDOW_FIRST));
-        for calls in 1..=10 {
-            servers.dispatch(at(4), ServerId(0));
-            servers.land(at(4), ServerId(0));
+        assert_eq!((servers.health(ServerId(0)), servers.window(ServerId(0))), (Health::Up, WINDOW_FIRST + 1));
+        servers.dispatch(at(4), ServerId(0));
+        servers.land(at(4), ServerId(0));
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST + 1, "one that was not sent says nothing");
+        for calls in 2..=10 {
+            servers.judge(at(4), at(4), ServerId(0), false);
             assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST + calls);
         }
-        for _ in 0..=WINDOW_WIDE {
-            servers.dispatch(at(5), ServerId(0));
-            servers.land(at(5), ServerId(0));
-        }
+        (0..=WINDOW_WIDE).for_each(|_| servers.judge(at(5), at(5), ServerId(0), false));
         assert_eq!(servers.window(ServerId(0)), WINDOW_FULL);
     }
 

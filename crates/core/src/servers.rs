@@ -3,7 +3,7 @@
 //! Counts of calls in flight are exact; what is derived (smoothed loads, quantiles, weights) is published by the tick. Everything is
 //! `Relaxed`: a decision on a value that is some nanoseconds old is as good, and nothing else is ordered by these.
 
-use crate::health::{Health, WINDOW_FULL, WINDOW_WIDE};
+use crate::health::{Health, WINDOW_FULL};
 use crate::id::{SERVERS_MAX, ServerId, ServerSet};
 use crate::key::Key;
 use crate::load::{Load, Weight};
@@ -222,14 +222,9 @@ impl Servers {
         let slot = &self.slots[server.index()];
         let _ = slot.in_flight.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
         slot.head_since.store(now.as_nanos(), Relaxed);
-        let window = slot.window.load(Relaxed);
-        if window < WINDOW_FULL {
-            let wider = if window < WINDOW_WIDE { window + 1 } else { WINDOW_FULL };
-            slot.window.store(wider, Relaxed);
-        }
     }
 
-    /// How many own calls a server may have at once: few when it has just come back, and one more for each that came back from it.
+    /// How many own calls a server may have at once: few when it has just come back, and one more for each that it has answered.
     /// What waited for it is not sent at once.
     #[inline]
     pub fn window(&self, server: ServerId) -> u32 {

@@ -96,6 +96,10 @@ pub struct Settled {
     pub latency: Span,
 }
 
+/// Another server is just changing the same object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
 /// Cache and routing state of one part of the key space.
 #[derive(Debug)]
 pub struct Shard<K, V> {
@@ -319,30 +323,29 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             return Some([None; 2]);
         }
         // Of a name one mutation is under way at a time: who comes second may change what the first has made.
-        let object = self.leaves(now, (target.object, target.object != target.place), server)?;
+        let object = self.leaves(now, (target.object, target.object != target.place), server).ok()?;
         if target.place == target.object {
             return Some([object, None]);
         }
         match self.leaves(now, (target.place, false), server) {
-            Some(place) => Some([object, place]),
-            None => {
+            Ok(place) => Some([object, place]),
+            Err(Busy) => {
                 self.over(now, [object, None]);
                 None
             }
         }
     }
 
-    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Option<Option<Key>> {
+    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
         match self.fences.leave(now, (key, alone), server, now + self.staleness + self.cache.hold_max()) {
-            Leave::Counted => Some(Some(key)),
-            Leave::Uncounted => Some(None),
-            Leave::Busy => None,
+            Leave::Counted => Ok(Some(key)),
+            Leave::Uncounted => Ok(None),
+            Leave::Busy => Err(Busy),
         }
     }
 
-    /// A mutation of something else changes this object too, or a name, which it must do alone, and leaves for a server. None: another one is
-    /// just changing it.
-    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Option<Option<Key>> {
+    /// A mutation of something else changes this object too, or a name, which it must do alone, and leaves for a server.
+    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
         self.leaves(now, object, server)
     }
 

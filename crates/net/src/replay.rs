@@ -84,7 +84,7 @@ impl CallId {
 }
 
 /// A call that was new: its place, and which of those that had it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
     place: u32,
     number: NonZeroU32,
@@ -95,6 +95,8 @@ pub struct Known {
 struct Running<T> {
     call: CallId,
     asker: T,
+    /// Who asked before the newest.
+    before: Option<T>,
     number: NonZeroU32,
 }
 
@@ -109,7 +111,7 @@ pub enum Verdict<'a, T> {
     Done(&'a [u8]),
 }
 
-impl<T> Replays<T> {
+impl<T: Clone> Replays<T> {
     /// An empty cache.
     pub fn new(terms: Terms) -> Self {
         let (names, data) = (Kept::new(terms.names), Kept::new(terms.data));
@@ -118,15 +120,27 @@ impl<T> Replays<T> {
 
     /// The client of a call that runs.
     pub fn client(&self, known: &Known) -> Option<IpAddr> {
-        self.runs(known).map(|running| running.call.client)
+        self.runs(*known).map(|running| running.call.client)
     }
 
     /// Who gets the answer of a call that runs.
     pub fn newest(&self, known: &Known) -> Option<&T> {
-        self.runs(known).map(|running| &running.asker)
+        self.runs(*known).map(|running| &running.asker)
     }
 
-    fn runs(&self, known: &Known) -> Option<&Running<T>> {
+    /// Two copies of a call may be read in the other order than they were sent: where the newest asker is gone and the one before it
+    /// is there, the answer is that one's.
+    pub fn prefer(&mut self, known: &Known, here: impl Fn(&T) -> bool) {
+        let running = self.running.get_mut(known.place as usize).filter(|running| running.number == known.number);
+        if let Some(Running { asker, before: Some(before), .. }) = running
+            && !here(asker)
+            && here(before)
+        {
+            std::mem::swap(asker, before);
+        }
+    }
+
+    fn runs(&self, known: Known) -> Option<&Running<T>> {
         self.running.get(known.place as usize).filter(|running| running.number == known.number)
     }
 
@@ -135,8 +149,10 @@ impl<T> Replays<T> {
         let Self { running, places, names, data, terms, .. } = self;
         let place = places.find(call.digest.word(), |place| running[*place as usize].call.digest == call.digest);
         if let Some(place) = place {
-            let newest = &mut running[*place as usize].asker;
-            return Verdict::Joined(std::mem::replace(newest, asker));
+            let running = &mut running[*place as usize];
+            let displaced = std::mem::replace(&mut running.asker, asker);
+            running.before = Some(displaced.clone());
+            return Verdict::Joined(displaced);
         }
         let kept = if call.data { data } else { names };
         // Answers that are older are nobody's: what looks like such a call is a new one.
@@ -152,7 +168,7 @@ impl<T> Replays<T> {
         let number = self.next;
         self.next = number.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let Self { running, places, .. } = self;
-        let place = running.insert(Running { call, asker, number }) as u32;
+        let place = running.insert(Running { call, asker, before: None, number }) as u32;
         places.insert_unique(call.digest.word(), place, |place| running[*place as usize].call.digest.word());
         Known { place, number }
     }
@@ -172,7 +188,7 @@ impl<T> Replays<T> {
 
     /// None if it is over already.
     fn end(&mut self, known: Known) -> Option<Running<T>> {
-        self.runs(&known)?;
+        self.runs(known)?;
         let running = self.running.remove(known.place as usize);
         if let Ok(place) = self.places.find_entry(running.call.digest.word(), |place| *place == known.place) {
             place.remove();
@@ -375,7 +391,7 @@ mod tests {
         key: DigestKey,
     }
 
-    impl<T> Fixture<T> {
+    impl<T: Clone> Fixture<T> {
         fn new(terms: Terms) -> Self {
             Self { replays: Replays::new(terms), key: DigestKey::random() }
         }
@@ -419,6 +435,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_answer_is_the_one_befores_where_the_newest_asker_is_gone() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let known = cache.new_call(now, CLIENT, Procedure::Create, b"call", "new");
+        let joined = cache.begin(now, CLIENT, Procedure::Create, b"call", "closed");
+        assert_eq!(joined, Verdict::Joined("new"));
+        for (here, newest) in [(["new", "closed"], "closed"), (["", ""], "closed"), (["new", ""], "new")] {
+            cache.replays.prefer(&known, |asker| here.contains(asker));
+            assert_eq!(cache.replays.newest(&known), Some(&newest), "{here:?}");
+        }
+        assert_eq!(cache.replays.finish(now, &known, b"made"), Some("new"));
     }
 
     #[test]

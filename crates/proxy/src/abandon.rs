@@ -12,6 +12,7 @@ use midas_net::Known;
 pub(crate) fn deserted(shared: &Shared, xid: u32, known: Option<Known>) -> Option<Asker> {
     let known = known?;
     let mut replays = shared.replays(xid);
+    replays.prefer(&known, |asker| shared.presence.here(*asker));
     let newest = *replays.newest(&known)?;
     // Under the lock: who sends it again now either has joined it before, or begins anew.
     if shared.presence.here(newest) { None } else { replays.forget(&known) }
@@ -42,7 +43,11 @@ impl Loop {
     pub(crate) fn abandon_unsent(&mut self, now: Time, index: usize) {
         let shared = &self.shared;
         let gone = |xid: u32, known: Option<Known>| {
-            let newest = known.and_then(|known| shared.replays(xid).newest(&known).copied());
+            let newest = known.and_then(|known| {
+                let mut replays = shared.replays(xid);
+                replays.prefer(&known, |asker| shared.presence.here(*asker));
+                replays.newest(&known).copied()
+            });
             newest.is_some_and(|newest| !shared.presence.here(newest))
         };
         let unsent = self.links[index].chosen(|flight| {

@@ -15,6 +15,7 @@ use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::route::feasible::{Bound, Target};
+use midas_core::shard::Busy;
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{
     Call, CreateHow, DirOp, EntryPlus, Failed, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReadOk, ReaddirOk,
@@ -64,10 +65,11 @@ impl Realm {
         let second = second.filter(|(_, name)| *name != meaning.object);
         let objects = also.iter().map(|object| (*object, *object, false));
         for (part, key, alone) in objects.chain(second.map(|(directory, name)| (directory, name, true))) {
+            // The part is let go before others are locked.
             let left = self.part(part).shard.leave_too(now, (key, alone), server);
             match left {
-                Some(key) => fenced.extend(key.map(|key| (part, key))),
-                None => {
+                Ok(key) => fenced.extend(key.map(|key| (part, key))),
+                Err(Busy) => {
                     self.over_too(now, &fenced);
                     return None;
                 }
@@ -78,7 +80,9 @@ impl Realm {
 
     /// It is over.
     pub(crate) fn over_too(&self, now: Time, fenced: &[(Key, Key)]) {
-        fenced.iter().for_each(|(part, key)| self.part(*part).shard.over_too(now, *key));
+        for (part, key) in fenced {
+            self.part(*part).shard.over_too(now, *key);
+        }
     }
 
     /// A mutation is over at a server. One that was not executed leaves fences of other servers where they are.
