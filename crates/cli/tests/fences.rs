@@ -163,11 +163,9 @@ fn special(nfs: &mut Client, dir: &[u8], number: usize) -> Vec<u8> {
 fn refused(nfs: &mut Client, dir: &[u8], object: &[u8]) -> Vec<String> {
     let second = DirOp { dir: handle(dir), name: b"second" };
     let object = handle(object);
-    let new_attributes = Sattr3 { mode: Some(0o640), ..Sattr3::default() };
     let calls = [
         Call::Getattr { object },
         Call::Access { object, access: access::READ },
-        Call::Setattr { object, new_attributes, guard: None },
         Call::Link { file: object, link: second },
         Call::Remove { object: second },
         Call::Getattr { object },

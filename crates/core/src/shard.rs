@@ -291,6 +291,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         self.fences.standing(now)
     }
 
+    /// Whether this server surely knew the newest state of an object from then on.
+    pub fn knew(&self, then: Time, servers: &Servers, object: Key, server: ServerId) -> bool {
+        let at_home = || servers.acting_home(object).is_none_or(|home| home == server);
+        self.fences.knew(then, object, server).unwrap_or_else(at_home)
+    }
+
     /// Whether a mutation of this object has left, or come back, since then, as far as its fence tells.
     pub fn changed_since(&self, then: Time, object: Key) -> bool {
         self.fences.lasts_past(object, then + self.staleness)
@@ -316,11 +322,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         if self.staleness == Span::ZERO || !target.op.mutates() {
             return Some([None; 2]);
         }
-        let object = self.leaves(now, target.object, server).ok()?;
+        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
+        let object = self.leaves(now, (target.object, target.object != target.place), server).ok()?;
         if target.place == target.object {
             return Some([object, None]);
         }
-        match self.leaves(now, target.place, server) {
+        match self.leaves(now, (target.place, false), server) {
             Ok(place) => Some([object, place]),
             Err(Busy) => {
                 self.over(now, [object, None]);
@@ -329,16 +336,16 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
-    fn leaves(&mut self, now: Time, key: Key, server: ServerId) -> Result<Option<Key>, Busy> {
-        match self.fences.leave(now, key, server, now + self.staleness + self.cache.hold_max()) {
+    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
+        match self.fences.leave(now, (key, alone), server, now + self.staleness + self.cache.hold_max()) {
             Leave::Counted => Ok(Some(key)),
             Leave::Uncounted => Ok(None),
             Leave::Busy => Err(Busy),
         }
     }
 
-    /// A mutation of something else changes this object too, and leaves for a server.
-    pub fn leave_too(&mut self, now: Time, object: Key, server: ServerId) -> Result<Option<Key>, Busy> {
+    /// A mutation of something else changes this object too, or a name, which it must do alone, and leaves for a server.
+    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
         self.leaves(now, object, server)
     }
 

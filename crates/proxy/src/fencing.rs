@@ -53,11 +53,22 @@ impl Realm {
 
     /// A mutation leaves for a server: what it changes besides its object and place counts as being changed until it is over. None: another
     /// server is just changing one of these.
-    pub(crate) fn leave_too(&self, now: Time, also: &[Key], server: ServerId) -> Option<Vec<Key>> {
+    pub(crate) fn leave_too(
+        &self,
+        now: Time,
+        meaning: &Meaning,
+        also: &[Key],
+        server: ServerId,
+    ) -> Option<Vec<(Key, Key)>> {
         let mut fenced = Vec::new();
-        for object in also {
-            match self.part(*object).shard.leave_too(now, *object, server) {
-                Ok(key) => fenced.extend(key),
+        let second = meaning.second.filter(|_| meaning.op == Op::Rename && self.stale());
+        let second = second.filter(|(_, name)| *name != meaning.object);
+        let objects = also.iter().map(|object| (*object, *object, false));
+        for (part, key, alone) in objects.chain(second.map(|(directory, name)| (directory, name, true))) {
+            // The part is let go before others are locked.
+            let left = self.part(part).shard.leave_too(now, (key, alone), server);
+            match left {
+                Ok(key) => fenced.extend(key.map(|key| (part, key))),
                 Err(Busy) => {
                     self.over_too(now, &fenced);
                     return None;
@@ -68,9 +79,9 @@ impl Realm {
     }
 
     /// It is over.
-    pub(crate) fn over_too(&self, now: Time, fenced: &[Key]) {
-        for object in fenced {
-            self.part(*object).shard.over_too(now, *object);
+    pub(crate) fn over_too(&self, now: Time, fenced: &[(Key, Key)]) {
+        for (part, key) in fenced {
+            self.part(*part).shard.over_too(now, *key);
         }
     }
 
@@ -289,7 +300,7 @@ impl Realm {
 
     /// Whether this server surely knew the newest state of an object from then on.
     fn trusted(&self, left: Time, object: Key, server: ServerId) -> bool {
-        self.part(object).shard.fence(left, &self.pool.servers, object, object).is_none_or(|at| at == server)
+        self.part(object).shard.knew(left, &self.pool.servers, object, server)
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Sent {
     /// What it changes besides its object and its place.
     also: Vec<Key>,
     /// Those of them that count as being changed until it ends.
-    also_fenced: Vec<Key>,
+    also_fenced: Vec<(Key, Key)>,
     /// What is known of the object that it makes.
     pub(crate) makes: Makes,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
@@ -185,8 +185,6 @@ impl Realm {
         meaning: &Meaning,
         Wishes { forsaken, instead }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
-        let also = self.changed_too(meaning);
-        let makes = self.makes(meaning);
         let epoch = self.areas.epoch(now);
         let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
@@ -214,7 +212,9 @@ impl Realm {
                     part.ties.writing(now, meaning.object, ticket.route.to);
                 }
                 drop(part);
-                let Some(also_fenced) = self.leave_too(now, &also, ticket.route.to) else {
+                // Nobody else changes the name any more: where it leads is known.
+                let (also, makes) = (self.changed_too(meaning), self.makes(meaning));
+                let Some(also_fenced) = self.leave_too(now, meaning, &also, ticket.route.to) else {
                     self.part(meaning.place).shard.take_back(now, &self.pool.servers, ticket);
                     return Err((Exclusion::FencedElsewhere, None));
                 };

@@ -22,6 +22,8 @@ pub struct Fences {
 #[derive(Clone, Copy, Debug)]
 struct Fence {
     server: ServerId,
+    /// When it came to that server.
+    since: Time,
     /// The end, if no mutation is under way.
     until: Time,
     /// Mutations of the object that are under way, all at one server.
@@ -43,8 +45,14 @@ pub enum Leave {
 }
 
 impl Fence {
-    fn at(server: ServerId, until: Time) -> Self {
-        Self { server, until, under_way: 0, runs_at: server, drains_until: Time::ZERO }
+    fn at(now: Time, server: ServerId, until: Time) -> Self {
+        Self { server, since: now, until, under_way: 0, runs_at: server, drains_until: Time::ZERO }
+    }
+
+    fn comes_to(&mut self, now: Time, server: ServerId) {
+        if self.server != server {
+            (self.server, self.since) = (server, now);
+        }
     }
 
     fn stands(&self, now: Time) -> bool {
@@ -59,21 +67,21 @@ impl Fences {
     }
 
     /// A mutation of an object wants to leave for a server: until it is over the object is read there, or where the fence stands already.
-    /// If the table is full everything is fenced until `otherwise`.
-    pub fn leave(&mut self, now: Time, object: Key, server: ServerId, otherwise: Time) -> Leave {
+    /// One that goes alone waits for all that are under way. If the table is full everything is fenced until `otherwise`.
+    pub fn leave(&mut self, now: Time, (object, alone): (Key, bool), server: ServerId, otherwise: Time) -> Leave {
         if !self.has_room(now, object) {
             self.raise_all(otherwise);
             return Leave::Uncounted;
         }
-        let fence = self.by_object.entry(object).or_insert(Fence::at(server, now));
-        if fence.under_way > 0 && (fence.runs_at != server || now < fence.drains_until) {
+        let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, now));
+        if fence.under_way > 0 && (alone || fence.runs_at != server || now < fence.drains_until) {
             if fence.runs_at != server {
                 fence.drains_until = now + TURN;
             }
             return Leave::Busy;
         }
         if !fence.stands(now) {
-            fence.server = server;
+            fence.comes_to(now, server);
         }
         fence.runs_at = server;
         fence.under_way += 1;
@@ -100,8 +108,8 @@ impl Fences {
             return;
         }
         self.first_end = self.first_end.min(until);
-        let fence = self.by_object.entry(object).or_insert(Fence::at(server, until));
-        fence.server = server;
+        let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, until));
+        fence.comes_to(now, server);
         fence.until = fence.until.max(until);
     }
 
@@ -113,6 +121,16 @@ impl Fences {
     /// The server that must answer for this object now.
     pub fn find(&self, now: Time, object: Key) -> Option<ServerId> {
         self.by_object.get(&object).filter(|fence| fence.stands(now)).map(|fence| fence.server)
+    }
+
+    /// Whether this server surely knew the newest state of an object from then on: it had the fence, or there was none. None: there is only
+    /// the fence around everything.
+    pub fn knew(&self, then: Time, object: Key, server: ServerId) -> Option<bool> {
+        match self.by_object.get(&object).filter(|fence| fence.stands(then)) {
+            Some(fence) => Some(fence.server == server && fence.since <= then),
+            None if self.all(then) => None,
+            None => Some(true),
+        }
     }
 
     /// Whether a fence of this object lasts longer than that.
@@ -181,8 +199,8 @@ mod tests {
     fn a_mutation_that_is_under_way_fences_and_one_that_changed_nothing_leaves_no_fence() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
-        assert_eq!(fences.leave(now, Key(1), ServerId(1), later(60)), Leave::Counted);
-        assert_eq!(fences.leave(now, Key(1), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
         assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "nobody knows when they will be over");
         fences.spare(later(1), Key(1));
         assert_eq!(fences.find(later(1), Key(1)), Some(ServerId(1)));
@@ -194,13 +212,26 @@ mod tests {
     fn two_servers_never_change_one_object_at_a_time_and_neither_is_kept_waiting() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |millis| now + Span::from_millis(millis);
-        let leave = |fences: &mut Fences, server, at| fences.leave(at, Key(1), ServerId(server), later(60_000));
+        let leave =
+            |fences: &mut Fences, server, at| fences.leave(at, (Key(1), false), ServerId(server), later(60_000));
         assert_eq!(leave(&mut fences, 1, now), Leave::Counted);
         assert_eq!(leave(&mut fences, 2, now), Leave::Busy);
         assert_eq!(leave(&mut fences, 1, later(1)), Leave::Busy, "the other waits for its turn");
         fences.spare(later(2), Key(1));
         assert_eq!(leave(&mut fences, 2, later(2)), Leave::Counted);
         assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy);
+        let alone = fences.leave(later(200), (Key(1), true), ServerId(2), later(60_000));
+        assert_eq!(alone, Leave::Busy, "one that goes alone waits for its own server too");
+    }
+
+    #[test]
+    fn who_has_a_fence_now_did_not_know_before_it_came_there() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        fences.raise(now, Key(1), ServerId(1), later(60));
+        fences.raise(later(2), Key(1), ServerId(2), later(62));
+        let knew = |server, at| fences.knew(later(at), Key(1), ServerId(server));
+        assert_eq!([knew(2, 1), knew(2, 2), knew(1, 1), knew(1, 62)], [false, true, false, true].map(Some));
     }
 
     #[test]
@@ -208,7 +239,7 @@ mod tests {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(10));
-        assert_eq!(fences.leave(later(1), Key(1), ServerId(2), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(later(1), (Key(1), false), ServerId(2), later(60)), Leave::Counted);
         assert!(fences.lasts_past(Key(1), later(10)), "nobody knows when it will be over");
         fences.spare(later(2), Key(1));
         assert_eq!(fences.find(later(9), Key(1)), Some(ServerId(1)));
