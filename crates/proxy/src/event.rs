@@ -513,10 +513,7 @@ impl Loop {
             self.displace(asker);
         }
         for call in fresh {
-            // Names to be looked up and proxies to be told need not wait for the tick.
-            let told = call.claim.is_some() && self.shared.accord().is_some();
-            let waits = !call.unfound.is_empty() || call.is_due() || told;
-            if waits { self.try_call(time, call) } else { self.hold(call) }
+            if call.is_due(&self.shared) { self.try_call(time, call) } else { self.hold(call) }
         }
         flow
     }
@@ -578,12 +575,7 @@ impl Loop {
             self.tend_loans(self.time);
         }
         self.abandon_parked(self.time);
-        if self.number == 0 {
-            self.shared.turns.expire(self.time);
-        }
-        if let Some(intents) = self.shared.intents.get() {
-            intents.tick(self.time, self.number);
-        }
+        self.tend_turns(self.time);
         self.send_held(self.time);
         self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {

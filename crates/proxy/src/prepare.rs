@@ -80,6 +80,16 @@ impl Loop {
         taken.then(|| self.turning.remove(number))
     }
 
+    /// What is too old keeps nobody waiting, and need not be known any more.
+    pub(crate) fn tend_turns(&self, now: Time) {
+        if self.number == 0 {
+            self.shared.turns.expire(now);
+        }
+        if let Some(intents) = self.shared.intents.get() {
+            intents.tick(now, self.number);
+        }
+    }
+
     /// A call that waited for this key may have it now.
     pub(crate) fn turn_came(&mut self, now: Time, number: usize, key: Key) {
         let waiter = Waiter { event_loop: self.number, number };

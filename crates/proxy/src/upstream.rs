@@ -191,9 +191,12 @@ impl Held {
         self.turn.as_ref().is_some_and(|turn| turn.waits_for().is_some())
     }
 
-    /// Whether something can be done for it at once, though it may not be sent.
-    pub(crate) fn is_due(&self) -> bool {
-        self.queues() || self.unsettled.is_some() || settle::first_answer(self).is_some()
+    /// Whether something can be done for it at once: a name to be looked up, a proxy to be told, a server to be asked. That need not
+    /// wait for the tick.
+    pub(crate) fn is_due(&self, shared: &Shared) -> bool {
+        let told = self.claim.is_some() && shared.accord().is_some();
+        let asks = !self.unfound.is_empty() || self.unsettled.is_some();
+        told || asks || self.queues() || settle::first_answer(self).is_some()
     }
 }
 
