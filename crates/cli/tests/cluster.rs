@@ -147,6 +147,45 @@ fn who_is_cut_off_says_so_on_every_surface_and_lets_calls_without_leases_pass_at
 }
 
 #[test]
+fn a_member_whose_writes_hang_is_not_ready_says_why_and_is_ready_again_when_it_is_back() {
+    let nfsd = Nfsd::start(&["--servers", "2"]);
+    let members = Members::start(|| Site { export: LEASED, ..Site::of(&nfsd.endpoints()) });
+    let (lost, near) = (&members.daemons[2], &members.daemons[0]);
+    let ask = |daemon: &Serve, what: &str| midas(&format!("ready {what} --socket {}", daemon.socket().display()));
+    until("all are ready", || members.daemons.iter().all(|daemon| ask(daemon, "--writes").status.success()));
+    assert!(get(lost, "/ready").starts_with("HTTP/1.1 200"));
+    members.cut_off(2);
+    let why = "writes hang: c is cut off from the majority of its cluster";
+    for what in ["", "--writes"] {
+        until("it is not ready", || ask(lost, what).status.code() == Some(1));
+        let said = String::from_utf8(ask(lost, what).stderr).unwrap();
+        assert!(said.contains(why), "midas ready {what}: {said}");
+    }
+    for path in ["/ready", "/ready?writes"] {
+        let answer = get(lost, path);
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(why), "{path}: {answer}");
+    }
+    let told: Value = serde_json::from_slice(&ask(lost, "--json").stdout).unwrap();
+    assert!(told["error"].as_str().unwrap().contains(why), "{told}");
+    // Reads go to the servers.
+    assert!(ask(lost, "--reads").status.success() && get(lost, "/ready?reads").starts_with("HTTP/1.1 200"));
+    assert!(get(lost, "/ready?all").starts_with("HTTP/1.1 400"));
+    for surface in ["status", "top --once"] {
+        let shown = lost.command(surface);
+        assert!(shown.contains(why), "midas {surface} says:\n{shown}");
+    }
+    let status: Value = serde_json::from_str(&lost.command("status --json")).unwrap();
+    assert_eq!((&status["writes_hang"][0], &status["not_ready"][0]), (&Value::from(why), &Value::from(why)));
+    assert!(metrics(lost).contains("midas_writes_ready 0") && metrics(lost).contains("midas_ready 1"));
+    members.missed(2);
+    until("the others serve writes", || ask(near, "--writes").status.success());
+    members.heal();
+    members.whole();
+    until("it is ready again", || ask(lost, "--writes").status.success());
+    assert!(metrics(lost).contains("midas_writes_ready 1"));
+}
+
+#[test]
 fn members_that_differ_answer_nothing_from_caches_until_they_agree_and_everything_else_goes_on() {
     let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
     let key = place.path().join("key");

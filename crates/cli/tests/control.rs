@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use support::load::Load;
 use support::midas;
 use support::nfsd::Nfsd;
@@ -295,6 +296,27 @@ fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
     let second = midas(&format!("serve --config {} --socket {}", config.display(), socket.display()));
     let said = String::from_utf8(second.stderr).unwrap();
     assert!(second.status.code() == Some(1) && said.contains("another daemon runs with the state file"), "{said}");
+}
+
+#[test]
+fn while_a_write_waits_for_a_server_for_long_it_is_not_ready_and_reads_that_are_served_are() {
+    let mut nfsd = Nfsd::start(&["--servers", "2"]);
+    let proxy = Serve::start(&nfsd.endpoints());
+    let ask = |request| http(&mut UnixStream::connect(proxy.socket()).unwrap(), request, "");
+    assert_eq!(ask("GET /ready").0, 200);
+    let (mut client, root) = proxy.client();
+    for server in 0..2 {
+        nfsd.tell(&format!("fault {server} down"));
+    }
+    let waits = thread::spawn(move || drop(mkdir(&mut client, &root, b"late")));
+    until("the write has waited for long", || ask("GET /ready?writes").1.contains("waited for a server for 1"));
+    let (status, said) = ask("GET /ready");
+    assert!(status == 503 && said.contains("writes hang: one has waited for a server for 1"), "{said}");
+    for server in 0..2 {
+        nfsd.tell(&format!("fault {server} none"));
+    }
+    waits.join().unwrap();
+    until("it is ready again", || ask("GET /ready").0 == 200);
 }
 
 /// One exchange over a connection of its own.

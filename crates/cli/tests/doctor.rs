@@ -280,7 +280,7 @@ fn init_leaves_out_who_does_not_belong() {
     let (output, text) = init(&servers.join(" "));
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains(&format!("# Left out: {}: /: its root is another", servers[1])), "{text}");
-    assert!(text.contains("staleness = \"60s\"           # not measured"), "{text}");
+    assert!(text.contains("staleness = \"65s\"           # not measured"), "{text}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&format!("{} is left out", servers[1])) && said.contains("fsid="), "{said}");
     assert!(File::new(&text).check().status.success());

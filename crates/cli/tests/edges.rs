@@ -20,6 +20,11 @@ use support::nfsd::Nfsd;
 use support::serve::{Serve, Site};
 use support::switch::Switch;
 
+/// Whether the clocks' library can be made: Ganesha's part needs a compiler too.
+fn compiles() -> bool {
+    require(Part::Ganesha)
+}
+
 fn size(client: &mut Client, file: &[u8]) -> u64 {
     match client.nfs(&Call::Getattr { object: handle(file) }).unwrap() {
         Reply::Getattr(Ok(attributes)) => attributes.size,
@@ -100,12 +105,14 @@ fn stopped(clocks_stand_still: bool) -> Duration {
 
 #[test]
 fn a_member_that_was_stopped_for_longer_than_its_lease_answers_nothing_old() {
-    assert_eq!(stopped(false), Duration::ZERO);
+    if compiles() {
+        assert_eq!(stopped(false), Duration::ZERO);
+    }
 }
 
 #[test]
 fn a_member_whose_clocks_stood_still_answers_old_for_a_lease_at_most() {
-    if require(Part::Ganesha) {
+    if compiles() {
         assert!(stopped(true) <= LEASE + SLACK);
     }
 }
@@ -126,7 +133,7 @@ fn unseen(seconds: i64) -> Duration {
 
 #[test]
 fn in_ttl_mode_a_time_of_day_that_is_wrong_at_the_start_makes_answers_older_but_none_older_than_ttl_max() {
-    if !require(Part::Ganesha) {
+    if !compiles() {
         return;
     }
     let seen = [0, -86_400, 86_400].map(|wrong| (wrong, unseen(wrong)));

@@ -169,13 +169,16 @@ fn a_server_that_crashes_for_good_delays_every_call_by_failover_after_at_most() 
     let proxy = proxy(ganesha.heads(), "5s");
     let load = Told::start(&proxy, MIXED, Duration::from_secs(15));
     load.run(Duration::from_secs(4));
+    let crash = load.now();
     ganesha.kill(0);
     let calls = load.end();
     let longest = calls.iter().map(took).max().unwrap();
     let waited = calls.iter().filter(|call| took(call) > Duration::from_secs(3)).count();
-    println!("the longest call took {longest:?}, {waited} waited for the server in vain");
+    // What a busy machine makes of a call without any crash.
+    let usual = calls.iter().filter(|call| call.finished < crash).map(took).max().unwrap();
+    println!("the longest call took {longest:?}, before the crash {usual:?}; {waited} waited for the server in vain");
     assert!(waited > 0, "no call was perhaps executed: the test shows nothing");
-    assert!(longest <= Duration::from_secs(5), "{longest:?}");
+    assert!(longest <= Duration::from_secs(5) + usual, "{longest:?}");
 }
 
 /// Three embedded servers that keep the truth, under a load, with two things that happen to the second one: the calls, and how many

@@ -25,7 +25,7 @@ pub use delay::Delay;
 pub use ganesha::Ganesha;
 pub use guest::{Guest, Transcript};
 pub use made::{create, mkdir};
-pub use part::{PORTMAP, Part, require};
+pub use part::{PORTMAP, Part, USUAL_NFS, require};
 pub use place::{Scratch, root};
 pub use tools::{Endpoint, mounted, nfs_cat, nfs_cp, nfs_ls, null_call, rpcinfo, showmount, succeeded};
 pub use wait::{PATIENCE, readable, until};

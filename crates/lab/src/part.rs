@@ -68,6 +68,9 @@ impl Part {
 
 /// Where clients ask for ports. No client can be told another: the one port that tests cannot choose.
 pub const PORTMAP: u16 = 111;
+/// Where a client that names no version looks for version 4. A test may listen there if nobody else does, and must do
+/// without otherwise.
+pub const USUAL_NFS: u16 = 2049;
 
 /// The names that scripts/setup uses.
 impl fmt::Display for Part {

@@ -26,7 +26,7 @@ pub struct Client {
 }
 
 /// On whose behalf calls are made (AUTH_SYS).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// User.
     pub uid: u32,

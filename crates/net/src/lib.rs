@@ -23,5 +23,5 @@ pub use connection::{Connection, Ended, Flow, Go};
 pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
 pub use digest::{Digest, DigestKey};
-pub use replay::{Known, Replays, Verdict};
+pub use replay::{Bound, CallId, Known, Replays, Terms, Verdict};
 pub use reserve::Reservation;

@@ -1,20 +1,24 @@
 //! Pools whose servers believe for a while what they once knew (`staleness`): which objects a mutation changes, and what another server's
 //! answer may tell of them (nfs3.md, D1, D3, D6). Coherent pools pay nothing for it.
 //!
-//! From when a mutation leaves for a server until `staleness` after its answer, everything that it changes is read there. The directory's
+//! From when a mutation leaves for a server until `staleness` after its answer, everything that it changes is read there. What it makes is
+//! not fenced: a server that has never seen an object has no old answer about it. So a tree that has just been made is read and changed
+//! everywhere, and only the directories that still change are bound. The directory's
 //! fence covers its names; objects that a call does not name (what REMOVE and RENAME lead to) are known from earlier answers, and asked for
 //! if not. A name is looked up at its directory's server, which may know old attributes of an object that was changed elsewhere: such
 //! attributes are left out, as the RFC allows, and clients ask for them where they are true. So nothing older than an acknowledged change is
 //! shown and time does not run backwards. It relies on a server knowing the newest state of what it has itself just changed (Ganesha does).
 
-use crate::realm::Realm;
+use crate::realm::{Makes, Realm, Sent};
 use crate::translate::Meaning;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
+use midas_core::route::feasible::{Bound, Target};
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{
-    Call, DirOp, EntryPlus, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply,
+    Call, CreateHow, DirOp, EntryPlus, Failed, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReadOk, ReaddirOk,
+    ReaddirplusOk, Reply,
 };
 use std::time::Instant;
 
@@ -31,24 +35,86 @@ impl Realm {
         }
         let second = meaning.second.map(|(object, _)| object);
         let targets = meaning.targets().filter_map(|(directory, name)| self.part(directory).names.find(name).flatten());
-        second.into_iter().chain(targets).collect()
+        // The two directories of a RENAME may be one, which counts already.
+        let second = second.filter(|object| *object != meaning.place);
+        let mut also: Vec<Key> = second.into_iter().chain(targets).collect();
+        also.sort_unstable();
+        also.dedup();
+        also
     }
 
     /// Where the second object of a call must be read now, if it has one.
-    pub(crate) fn second_fence(&self, now: Time, meaning: &Meaning) -> Option<ServerId> {
+    pub(crate) fn second_fence(&self, now: Time, meaning: &Meaning) -> Option<(ServerId, Bound)> {
         let (object, _) = meaning.second.filter(|_| self.stale())?;
-        self.part(object).shard.fence(now, &self.pool.servers, object, object)
+        let target = Target { op: meaning.op, place: object, object, subtree: None, bound: None };
+        self.part(object).shard.fenced_at(now, &self.pool.servers, &target)
     }
 
-    /// A mutation leaves for a server, or is over there. One that was not executed leaves fences of other servers where they are.
+    /// A mutation leaves for a server: what it changes besides its object and place counts as being changed until it is over. None: another
+    /// server is just changing one of these.
+    pub(crate) fn leave_too(&self, now: Time, also: &[Key], server: ServerId) -> Option<Vec<Key>> {
+        let mut fenced = Vec::new();
+        for object in also {
+            match self.part(*object).shard.leave_too(now, *object, server) {
+                Some(key) => fenced.extend(key),
+                None => {
+                    self.over_too(now, &fenced);
+                    return None;
+                }
+            }
+        }
+        Some(fenced)
+    }
+
+    /// It is over.
+    pub(crate) fn over_too(&self, now: Time, fenced: &[Key]) {
+        fenced.iter().for_each(|object| self.part(*object).shard.over_too(now, *object));
+    }
+
+    /// A mutation is over at a server. One that was not executed leaves fences of other servers where they are.
     pub(crate) fn fence_too(&self, now: Time, also: &[Key], server: ServerId, executed: bool) {
         for object in also {
             self.part(*object).shard.raise(now, *object, server, executed);
         }
     }
 
+    /// Whether what a call makes can have been there before. UNCHECKED CREATE takes what its name leads to already; all others fail then.
+    pub(crate) fn makes(&self, meaning: &Meaning) -> Makes {
+        match (meaning.op, meaning.unchecked) {
+            (Op::Create, false) => Makes::New,
+            (Op::Create, true) if self.stale() => match self.part(meaning.place).names.find(meaning.object) {
+                None => Makes::Unknown,
+                Some(None) => Makes::New,
+                Some(Some(object)) => Makes::Over(object),
+            },
+            _ => Makes::Unknown,
+        }
+    }
+
+    /// Whether a call's only answer shows that it changed neither its name nor its directory: it was refused, or took what was there.
+    pub(crate) fn changed_nothing(sent: &Sent, procedure: Procedure, status: Nfsstat3, results: &[u8]) -> bool {
+        match (status, sent.makes) {
+            (Nfsstat3::OK, Makes::Over(before)) => match Reply::decode(procedure, results) {
+                Ok(Reply::Create(Ok(made))) => made.object.is_some_and(|after| Key::of(after.bytes()) == before),
+                Ok(_) | Err(_) => false,
+            },
+            (status, _) => REFUSALS.contains(&status),
+        }
+    }
+
+    /// A mutation was refused, or nobody knows whether it was executed: where its names lead must be asked anew.
+    pub(crate) fn unsure_of_names(&self, meaning: &Meaning) {
+        if !matches!(meaning.op, Op::Create | Op::Remove | Op::Rename | Op::Link) {
+            return;
+        }
+        self.part(meaning.place).names.remove(meaning.object);
+        if let (Op::Rename, Some((directory, name))) = (meaning.op, meaning.second) {
+            self.part(directory).names.remove(name);
+        }
+    }
+
     /// A mutation was executed: names lead elsewhere.
-    pub(crate) fn renamed(&self, meaning: &Meaning) {
+    pub(crate) fn renamed(&self, now: Time, server: ServerId, meaning: &Meaning) {
         match (meaning.op, meaning.second) {
             (Op::Remove, _) => self.part(meaning.place).names.insert(meaning.object, None),
             (Op::Link, Some((file, _))) => self.part(meaning.place).names.insert(meaning.object, Some(file)),
@@ -56,6 +122,7 @@ impl Realm {
                 // Both names of one object stay where they are: the old one is asked for if it is needed again.
                 let moved = self.part(meaning.place).names.remove(meaning.object);
                 let mut part = self.part(directory);
+                part.shard.raise(now, name, server, true);
                 match moved {
                     Some(moved) => part.names.insert(name, moved),
                     None => drop(part.names.remove(name)),
@@ -93,6 +160,7 @@ impl Realm {
         };
         match call {
             Call::Remove { object } | Call::Rmdir { object } => Some(*object).filter(unknown),
+            Call::Create { place, how: CreateHow::Unchecked(_) } => Some(*place).filter(unknown),
             Call::Rename { from, to } => [*from, *to].into_iter().find(unknown),
             _ => None,
         }
@@ -117,7 +185,7 @@ impl Realm {
         &self,
         (now, left): (Time, Time),
         server: ServerId,
-        meaning: &Meaning,
+        (meaning, makes): (&Meaning, Makes),
         procedure: Procedure,
         results: &[u8],
     ) -> Option<Vec<u8>> {
@@ -125,17 +193,26 @@ impl Realm {
             Ok(Reply::Lookup(Ok(found))) => {
                 let object = Key::of(found.object.bytes());
                 self.learn_names(left, server, meaning.place, [(meaning.object, Some(object))]);
-                let honest = LookupOk { attributes: None, ..found };
-                (found != honest && !self.trusted(left, object, server)).then(|| encoded(&Reply::Lookup(Ok(honest))))
+                let attributes = found.attributes.filter(|_| self.trusted(left, object, server));
+                let dir_attributes = found.dir_attributes.filter(|_| self.trusted(left, meaning.place, server));
+                let honest = LookupOk { attributes, dir_attributes, ..found };
+                (found != honest).then(|| encoded(&Reply::Lookup(Ok(honest))))
             }
             Ok(Reply::Lookup(Err(failed))) if failed.status == Nfsstat3::NOENT => {
                 self.learn_names(left, server, meaning.place, [(meaning.object, None)]);
-                None
+                let attributes = failed.attributes.filter(|_| self.trusted(left, meaning.place, server));
+                let honest = Failed { attributes, ..failed };
+                (failed != honest).then(|| encoded(&Reply::Lookup(Err(honest))))
+            }
+            Ok(Reply::Read(Ok(read))) => {
+                let attributes = read.attributes.filter(|_| self.trusted(left, meaning.place, server));
+                let honest = ReadOk { attributes, ..read };
+                (read.attributes != attributes).then(|| encoded(&Reply::Read(Ok(honest))))
             }
             Ok(
                 Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
             ) => {
-                self.made(now, server, meaning, made.object);
+                self.made(now, server, (meaning, makes), made.object);
                 None
             }
             Ok(Reply::Readdir(Ok(page))) => {
@@ -174,16 +251,23 @@ impl Realm {
         Some(with_entries(&ReaddirplusOk { dir_attributes, ..*page }, &all, entries.eof() == Some(true)))
     }
 
-    fn made(&self, now: Time, server: ServerId, meaning: &Meaning, object: Option<FileHandle<'_>>) {
+    /// A call has made an object, or taken one that was there. Two UNCHECKED CREATEs of one free name may both have left: the second to be
+    /// answered has perhaps changed what the first has made.
+    fn made(&self, now: Time, server: ServerId, (meaning, makes): (&Meaning, Makes), object: Option<FileHandle<'_>>) {
+        let mut part = self.part(meaning.place);
         let Some(object) = object.map(|handle| Key::of(handle.bytes())) else {
-            self.part(meaning.place).names.remove(meaning.object);
+            part.names.remove(meaning.object);
             return;
         };
-        self.part(meaning.place).names.insert(meaning.object, Some(object));
-        self.part(object).shard.raise(now, object, server, true);
+        let still_free = !meaning.unchecked || part.names.find(meaning.object) == Some(None);
+        part.names.insert(meaning.object, Some(object));
+        drop(part);
+        if !(makes == Makes::New && still_free) {
+            self.part(object).shard.raise(now, object, server, true);
+        }
     }
 
-    /// What a server says of names counts unless another one has changed the directory since.
+    /// What a server says of names counts unless another one has changed the directory since, or the name was changed while it said so.
     fn learn_names(
         &self,
         left: Time,
@@ -192,8 +276,11 @@ impl Realm {
         names: impl IntoIterator<Item = (Key, Option<Key>)>,
     ) {
         let mut part = self.part(directory);
-        if part.shard.fence(left, &self.pool.servers, directory, directory).is_none_or(|at| at == server) {
-            names.into_iter().for_each(|(name, object)| part.names.insert(name, object));
+        for (name, object) in names {
+            let knows = part.shard.fence(left, &self.pool.servers, name, directory).is_none_or(|at| at == server);
+            if knows && !part.shard.changed_since(left, name) {
+                part.names.insert(name, object);
+            }
         }
     }
 
@@ -218,6 +305,23 @@ fn encoded(reply: &Reply<'_>) -> Vec<u8> {
     out
 }
 
+/// Answers of a server that has looked, and changed nothing.
+const REFUSALS: [Nfsstat3; 13] = [
+    Nfsstat3::PERM,
+    Nfsstat3::NOENT,
+    Nfsstat3::ACCES,
+    Nfsstat3::EXIST,
+    Nfsstat3::NOTDIR,
+    Nfsstat3::ISDIR,
+    Nfsstat3::INVAL,
+    Nfsstat3::ROFS,
+    Nfsstat3::NAMETOOLONG,
+    Nfsstat3::NOTEMPTY,
+    Nfsstat3::STALE,
+    Nfsstat3::BADHANDLE,
+    Nfsstat3::NOT_SYNC,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +341,7 @@ mod tests {
         let pool = Arc::new(Pool::new(Clock::new(), config.pools()[0].clone(), 0));
         let (settings, absent_max, rules) = (Settings::default(), Span::from_secs(10), Rules::ALL);
         let told = Told { settings, absent_max, watches: true, start: CleanStart::Yes, rules, leases: None, name: 0 };
-        Realm::new((0, 0), config.exports()[0].clone(), pool, None, &[("/".to_owned(), told)])
+        Realm::new((0, 0), 1, config.exports()[0].clone(), pool, None, &[("/".to_owned(), told)])
     }
 
     #[test]
@@ -257,7 +361,13 @@ mod tests {
         for (left, now, server, believed) in
             [(59, 61, other, false), (60, 61, other, true), (1, 2, other, false), (59, 61, changed_at, true)]
         {
-            let honest = export.honest((after(now), after(left)), server, &meaning, Procedure::Lookup, &results);
+            let honest = export.honest(
+                (after(now), after(left)),
+                server,
+                (&meaning, Makes::Unknown),
+                Procedure::Lookup,
+                &results,
+            );
             assert_eq!(honest, (!believed).then(|| without.clone()), "left {left}");
         }
     }

@@ -97,7 +97,7 @@ impl Loop {
         let Some(results) = results else {
             return self.try_call(now, call);
         };
-        self.shared.whose.learn_from(owner, procedure, results);
+        self.shared.whose.learn_from(owner, procedure, &call.record, results);
         let asked = call.errand.forward.asked(&call.record);
         self.shared.watch.names.learn_from(meaning.place, asked.name, procedure, results);
         if matches!(status(results), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {

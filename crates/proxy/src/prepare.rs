@@ -1,7 +1,7 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
-use crate::accord::{self, Accord, Doubted, Place};
+use crate::accord::{Accord, Doubted, Place};
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
@@ -136,7 +136,7 @@ impl Loop {
         let Forward { xid, procedure, known, .. } = call.errand.forward;
         let known = known.filter(|_| !procedure.idempotent())?;
         let client = self.shared.replays(xid).client(&known)?;
-        Some(accord::operation(client, xid, &call.record))
+        Some(self.shared.accord()?.operation(client, xid, &call.record))
     }
 
     /// The other proxies let a call through.
@@ -197,7 +197,7 @@ impl Loop {
             }
             Refusal::Executed(Some(results)) => {
                 let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &results);
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(forward.procedure, status(&results));
                 let asked = forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));
@@ -231,6 +231,7 @@ impl Loop {
 
     /// Calls of exports that do not rely on the others wait for them only so long.
     pub(crate) fn tend_clearing(&mut self, now: Time) {
+        self.abandon_clearing(now);
         let late = |(since, call): &(Time, Box<Held>)| {
             let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());
             !patient && now.since(*since) > INTENT_WAIT

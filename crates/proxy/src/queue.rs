@@ -67,6 +67,14 @@ impl Parked {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Held)> {
+        self.0.iter_mut().map(|(number, call)| (*number, &mut **call))
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Box<Held>> {
+        self.0.remove(&number)
+    }
 }
 
 impl Loop {

@@ -9,17 +9,21 @@ use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::fencing::with_entries;
 use crate::fetching::Loans;
 use crate::link::Flight;
-use crate::realm::End;
+use crate::realm::{End, Realm, Sent};
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
+use crate::whose::id;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
+use midas_nfs::nfs3::{
+    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
+};
 use midas_nfs::{record, rpc};
 use slab::Slab;
+use std::time::Instant;
 
 /// What relaying a reply needs of the loop.
 pub(crate) struct Relay<'a> {
@@ -31,6 +35,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) purse: &'a mut Purse,
     pub(crate) loans: &'a mut Loans,
+    /// When the batch began.
+    pub(crate) now: Instant,
 }
 
 /// Who waits for a call's results.
@@ -50,7 +56,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, sent_at, claim, resent, .. } = flight;
+        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, .. } = flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -63,7 +69,7 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            self.shared.whose.learn_from(owner, waits.procedure, given);
+            self.shared.whose.learn_from(owner, waits.procedure, record, given);
             self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
             self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
         }
@@ -71,7 +77,11 @@ impl Relay<'_> {
         if let (None, true, Some(results)) = (&changed, export.stale(), results) {
             // The answer may be the first copy's.
             let left = if resent { since } else { sent_at };
-            changed = export.honest((now, left), sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+            let meaning = (&sent.meaning, sent.makes);
+            changed = export.honest((now, left), sent.ticket.route.to, meaning, waits.procedure, results);
+        }
+        if let (Some(status), Some(results)) = (status, results) {
+            learn_of_sender(export, &mut sent, waits.procedure, (Nfsstat3(status), results), (resent, tries));
         }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
@@ -150,9 +160,9 @@ impl Relay<'_> {
     fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
         let newest = waits.known.and_then(|known| {
             let mut replays = self.shared.replays(waits.xid);
-            // WRITE and COMMIT are recognised only while they run.
-            match results.filter(|_| !waits.procedure.idempotent()) {
-                Some(results) => replays.finish(&known, results),
+            replays.prefer(&known, |asker| self.shared.presence.here(*asker));
+            match results {
+                Some(results) => replays.finish(self.now, &known, results),
                 None => replays.forget(&known),
             }
         });
@@ -204,15 +214,18 @@ impl Relay<'_> {
             return None;
         }
         let agreed = self.shared.exports[realm].agreed();
-        let root = &agreed.as_ref().as_ref()?.root;
-        let root = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        let agreed = agreed.as_ref().as_ref()?;
+        let root = FileHandle::new(&agreed.root)?;
+        // A server that does not look at all bits of a handle gives the root several: its number tells.
+        let same = |dir: &PostOpAttr| dir.as_ref().is_some_and(|of| id(of) == (agreed.fsid, agreed.fileid));
+        let is_root = |dir: &PostOpAttr| Key::of(&agreed.root) == meaning.place || same(dir);
         match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) if found.object != root => {
+            Ok(Reply::Lookup(Ok(found))) if found.object != root && is_root(&found.dir_attributes) => {
                 let mut out = Vec::new();
                 Reply::Lookup(Ok(LookupOk { object: root, attributes: None, ..found })).encode(&mut out);
                 Some(out)
             }
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Ok(Reply::Readdirplus(Ok(page))) if is_root(&page.dir_attributes) => {
                 let mut entries = page.entries();
                 let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
                 let higher = |plus: &&mut EntryPlus<'_>| {
@@ -267,6 +280,48 @@ impl Relay<'_> {
             self.touched.push(asker.slot as usize);
         }
     }
+}
+
+/// What an answer tells of the server that gave it. A copy of a call may have been executed before it was refused.
+fn learn_of_sender(
+    export: &Realm,
+    sent: &mut Sent,
+    procedure: Procedure,
+    (status, results): (Nfsstat3, &[u8]),
+    (resent, tries): (bool, u8),
+) {
+    if export.stale() && !resent && Realm::changed_nothing(sent, procedure, status, results) {
+        sent.ticket.spare();
+    }
+    if status != Nfsstat3::OK {
+        return;
+    }
+    let server = sent.ticket.route.to;
+    match Reply::decode(procedure, results) {
+        Ok(Reply::Mknod(Ok(made))) => {
+            made.object.into_iter().for_each(|object| export.known_at(Key::of(object.bytes()), server));
+        }
+        // Another server knew nothing of it.
+        Ok(reply) if tries > 0 && is_of_special(&reply) => export.known_at(sent.meaning.object, server),
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Whether a reply is about a device, socket or pipe that the call named by its handle.
+fn is_of_special(reply: &Reply<'_>) -> bool {
+    let attributes = match reply {
+        Reply::Getattr(Ok(attributes)) => Some(*attributes),
+        Reply::Setattr(Ok(wcc)) => wcc.after,
+        Reply::Access(Ok(ok)) => ok.attributes,
+        _ => None,
+    };
+    let special = [Ftype3::Blk, Ftype3::Chr, Ftype3::Sock, Ftype3::Fifo];
+    attributes.is_some_and(|attributes| special.contains(&attributes.ftype))
+}
+
+/// Whether a call is about one object, and names it by its handle.
+pub(crate) fn asks_of_object(procedure: Procedure) -> bool {
+    matches!(procedure, Procedure::Getattr | Procedure::Setattr | Procedure::Access | Procedure::Readlink)
 }
 
 /// Room for headers in a record that carries data.

@@ -57,6 +57,11 @@ impl State {
         Self { file: None, exports: BTreeMap::new(), changed: false, said: false }
     }
 
+    /// The file beside it that the table of objects is kept in.
+    pub(crate) fn objects(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|file| file.with_extension("objects"))
+    }
+
     /// The targets of an export.
     pub(crate) fn targets(&self, export: &str) -> Option<Targets> {
         let Kept { imbalance, latency_p99_ns, rtt_ns } = *self.exports.get(export)?;

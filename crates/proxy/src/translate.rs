@@ -4,7 +4,7 @@
 
 use midas_core::key::Key;
 use midas_core::op::Op;
-use midas_nfs::nfs3::{Call, DirOp, FileHandle, StableHow};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, StableHow};
 use std::net::IpAddr;
 
 /// What routing must know of a call.
@@ -22,6 +22,8 @@ pub(crate) struct Meaning {
     pub(crate) tie: Key,
     /// The other directory and name of RENAME; the file of LINK, twice.
     pub(crate) second: Option<(Key, Key)>,
+    /// It makes an object, or changes the one that its name leads to already: UNCHECKED CREATE. Others that make objects fail then.
+    pub(crate) unchecked: bool,
 }
 
 /// What ties calls to a server, or makes their replies ours to change.
@@ -74,10 +76,13 @@ impl Meaning {
                 Self { kind, ..on_object(Op::Commit, *file, false) }
             }
             Call::Lookup { what } => on_name(Op::Lookup, what, true),
-            Call::Create { place, .. }
-            | Call::Mkdir { place, .. }
-            | Call::Symlink { place, .. }
-            | Call::Mknod { place, .. } => on_name(Op::Create, place, false),
+            Call::Create { place, how } => {
+                let unchecked = matches!(how, CreateHow::Unchecked(_));
+                Self { unchecked, ..on_name(Op::Create, place, false) }
+            }
+            Call::Mkdir { place, .. } | Call::Symlink { place, .. } | Call::Mknod { place, .. } => {
+                on_name(Op::Create, place, false)
+            }
             Call::Remove { object } | Call::Rmdir { object } => on_name(Op::Remove, object, false),
             Call::Rename { from, to } => {
                 let second = on_name(Op::Rename, to, false);
@@ -108,7 +113,8 @@ impl Meaning {
 
     /// Names whose objects it changes without saying which these are: directories and names in them.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (Key, Key)> {
-        let own = Some((self.place, self.object)).filter(|_| matches!(self.op, Op::Remove | Op::Rename));
+        let own = matches!(self.op, Op::Remove | Op::Rename) || self.unchecked;
+        let own = Some((self.place, self.object)).filter(|_| own);
         own.into_iter().chain(self.second.filter(|_| self.op == Op::Rename))
     }
 }
@@ -169,12 +175,13 @@ pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<Placed<'a>
 
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
     let key = Key::of(handle.bytes());
-    Meaning { op, place: key, object: key, movable, kind: Kind::Plain, tie: key, second: None }
+    Meaning { op, place: key, object: key, movable, kind: Kind::Plain, tie: key, second: None, unchecked: false }
 }
 
 fn on_name(op: Op, name: &DirOp<'_>, movable: bool) -> Meaning {
     let place = Key::of(name.dir.bytes());
-    Meaning { op, place, object: place.named(name.name), movable, kind: Kind::Plain, tie: place, second: None }
+    let object = place.named(name.name);
+    Meaning { op, place, object, movable, kind: Kind::Plain, tie: place, second: None, unchecked: false }
 }
 
 #[cfg(test)]

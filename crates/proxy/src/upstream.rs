@@ -1,6 +1,7 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
+use crate::abandon::abandoned;
 use crate::accord::Doubted;
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Prepared};
@@ -15,7 +16,7 @@ use crate::log;
 use crate::pool::Pool;
 use crate::queue::Queued;
 use crate::realm::{End, Wishes};
-use crate::relay::{Relay, Waits};
+use crate::relay::{Relay, Waits, asks_of_object};
 use crate::translate::Kind;
 use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
@@ -57,6 +58,20 @@ pub(crate) struct Held {
     pub(crate) peer: Option<u8>,
     /// Its place among the mutations that wait for its names, while it waits for them.
     pub(crate) queued: Option<Queued>,
+    /// How many clients had gone when it was last looked whether its own is there.
+    pub(crate) looked_at: u64,
+}
+
+impl Held {
+    /// When it came, if it changes something.
+    pub(crate) fn change_since(&self) -> Option<Time> {
+        self.errand.forward.meaning.op.mutates().then_some(self.errand.since)
+    }
+
+    /// Whether it was perhaps executed.
+    pub(crate) const fn doubtful(&self) -> bool {
+        self.doubtful
+    }
 }
 
 /// A call that looks for its server.
@@ -104,6 +119,7 @@ pub(crate) fn begin(
         impatient: false,
         peer,
         queued,
+        looked_at: 0,
     };
     let mut claim = match claim {
         Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None, None))),
@@ -202,6 +218,10 @@ impl Loop {
     pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
+        if !was_up && link.flights.len() > 0 {
+            self.abandon_unsent(now, index);
+        }
+        let Some(link) = self.links.get_mut(index) else { return };
         let fresh = self.shared.accord().map_or(now, |accord| accord.now());
         if !link.connected(fresh, &mut self.buffers) {
             if matches!(link.state, State::Down) {
@@ -225,6 +245,7 @@ impl Loop {
         let mut replies = 0;
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
+            let batch = self.now;
             let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
@@ -240,7 +261,9 @@ impl Loop {
                     pool.servers.spent(now, now, *server);
                     doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
                 } else {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
+                    let number = *number;
+                    let mut relay =
+                        Relay { shared, clients, buffers, others, number, touched, purse, loans, now: batch };
                     flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
                 }
                 Go::Continue(())
@@ -266,7 +289,9 @@ impl Loop {
     }
 
     /// An answer is in doubt (nfs3.md, A4): this server is asked before the client is told.
-    fn ask_first(&mut self, now: Time, flight: Flight, record: Vec<u8>, ask: ServerId) {
+    fn ask_first(&mut self, now: Time, mut flight: Flight, record: Vec<u8>, ask: ServerId) {
+        // What it asked for was refused.
+        flight.sent.ticket.spare();
         let tries = flight.tries + 1;
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
@@ -347,6 +372,13 @@ impl Loop {
             let call = self.recalled(now, flight, record, End::Lost);
             self.try_call(now, Box::new(call));
         }
+    }
+
+    /// A call is taken from its link, to be held.
+    pub(crate) fn take_from(&mut self, now: Time, index: usize, xid: u32) {
+        let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
+        let call = self.recalled(now, flight, record, End::Lost);
+        self.held.push_back(Box::new(call));
     }
 
     /// Calls that may not move, and whose server has been gone for so long, are settled without it (nfs3.md, L).
@@ -436,7 +468,7 @@ impl Loop {
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, sent, claim, .. } = flight;
-                self.shared.whose.learn_from(owner, waits.procedure, &results);
+                self.shared.whose.learn_from(owner, waits.procedure, &record, &results);
                 let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
                 self.shared.exports[realm].settle(now, sent, End::Lost);
@@ -459,7 +491,8 @@ impl Loop {
             _ if !self.found_out(&mut call, &verdict) => self.held.push_back(call),
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 self.resolved(&mut call);
-                self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
+                let forward = &call.errand.forward;
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(call.errand.forward.procedure, status(&results));
                 let asked = call.errand.forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, call.errand.forward.whom, HERE, Some(&results));
@@ -524,6 +557,7 @@ impl Loop {
             impatient: false,
             peer: None,
             queued: None,
+            looked_at: 0,
         }
     }
 
@@ -533,6 +567,9 @@ impl Loop {
         if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
             self.purse.earn(call.errand.forward.cost);
             return;
+        }
+        if let Some(newest) = abandoned(&self.shared, &mut call) {
+            return self.abandon(now, call, newest);
         }
         if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
             self.find_out(now, call, server);
@@ -605,25 +642,37 @@ impl Loop {
     }
 }
 
-/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, GETATTR of a device that another
-/// head of Ganesha made (INVAL) or of what is just being removed (IO), where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
-/// Ganesha says so of a directory from which another call is removing a name, and knows better at once.
+/// Who may know better. Others: of an object that a server does not know, or of what is just being removed (IO), for calls that may be sent
+/// again, where what one server knows all know; and of a device or socket, which no head of Ganesha knows by its handle but those that made
+/// it or looked it up (INVAL): such a call was refused, so it may be sent elsewhere whatever it does. The server itself: no listing fails
+/// with NOENT (RFC 1813), but a head of Ganesha says so of a directory from which another call is removing a name, and knows better at once.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
     let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
     let accepted = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
     let status = Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3]));
-    // What takes as long as a removal takes may show at every head.
-    let tries = if status == Nfsstat3::IO { IO_TRIES } else { TRIES };
-    if !accepted || flight.tries >= tries || !flight.sent.meaning.movable {
+    let tries = match status {
+        // What takes as long as a removal takes may show at every head.
+        Nfsstat3::IO => IO_TRIES,
+        Nfsstat3::INVAL => pool.servers.len().min(INVAL_TRIES) as u8,
+        _ => TRIES,
+    };
+    if !accepted || flight.tries >= tries {
         return None;
     }
     let server = flight.sent.ticket.route.to;
-    let another = || {
-        let other = pool.some_open(server.index() + 1).filter(|other| *other != server);
-        other.filter(|_| pool.staleness() == Span::ZERO)
-    };
-    match (status, flight.waits.procedure) {
-        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL | Nfsstat3::IO, Procedure::Getattr) => another(),
+    let next = || pool.some_open(server.index() + 1).filter(|other| *other != server);
+    let procedure = flight.waits.procedure;
+    if status == Nfsstat3::INVAL && (asks_of_object(procedure) || procedure == Procedure::Link) {
+        // The one before was the last that had not been asked.
+        let last = usize::from(flight.tries) + 1 >= pool.servers.len();
+        return if last || flight.resent { None } else { next() };
+    }
+    if !flight.sent.meaning.movable {
+        return None;
+    }
+    let another = || next().filter(|_| pool.staleness() == Span::ZERO);
+    match (status, procedure) {
+        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::IO, Procedure::Getattr) => another(),
         (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
         _ => None,
     }
@@ -634,6 +683,7 @@ pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Answers to one call that may be doubted.
 const TRIES: u8 = 2;
 const IO_TRIES: u8 = 8;
+const INVAL_TRIES: usize = 16;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.

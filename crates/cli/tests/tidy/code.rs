@@ -123,7 +123,8 @@ pub(crate) fn fixed_ports(source: &Source) -> Vec<Finding> {
     let listeners = listeners.filter(|(_, end)| listens_on_fixed_port(&text[*end..])).map(|(at, _)| at);
     let constants = source.code.match_indices(": u16 = ").filter(|(at, key)| {
         let value = source.code[at + key.len()..].trim_start_matches('0');
-        value.starts_with(|c: char| c.is_ascii_digit()) && !source.code[..*at].ends_with("PORTMAP")
+        value.starts_with(|c: char| c.is_ascii_digit())
+            && !["PORTMAP", "USUAL_NFS"].iter().any(|name| source.code[..*at].ends_with(name))
     });
     let asked = source.code.match_indices("loopback(").filter(|(at, _)| {
         let ports = source.code[*at..].split(']').next().and_then(|call| call.split_once("&["));

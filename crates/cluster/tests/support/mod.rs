@@ -1,6 +1,6 @@
 //! Members on loopback addresses, with paths between them that can be cut, each way for itself.
 
-use midas_cluster::{Above, Cluster, Key, Link, Member, Sender, Settings, Status, View};
+use midas_cluster::{Above, Cluster, Key, Link, Member, Sender, Settings, Status, Unequal, View};
 use midas_lab::{Scratch, common_port, loopback, until};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -20,6 +20,7 @@ pub struct Facts {
     pub frames: Vec<(u8, u64, u16, Vec<u8>)>,
     pub datagrams: Vec<(u8, Vec<u8>)>,
     pub links: Vec<(u8, Link)>,
+    pub unequal: Vec<(u8, RangeInclusive<u16>)>,
     pub ticks: usize,
 }
 
@@ -53,6 +54,10 @@ impl Above for Echo {
 
     fn datagram(&mut self, from: u8, _: u64, bytes: &[u8]) {
         self.seen.note(|facts| facts.datagrams.push((from, bytes.to_vec())));
+    }
+
+    fn unequal(&mut self, peer: u8, unequal: &Unequal) {
+        self.seen.note(|facts| facts.unequal.push((peer, unequal.versions.clone())));
     }
 
     fn link(&mut self, peer: u8, link: Link) {

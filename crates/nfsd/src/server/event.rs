@@ -10,6 +10,7 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(super) struct Loop {
     commands: Receiver<Command>,
     alarm: Alarm,
     peers: Slab<Peer>,
+    /// Who has which pair of addresses.
+    connections: HashMap<Ends, Asker>,
     generation: u32,
     buffers: Buffers,
     scratch: Scratch,
@@ -59,6 +62,13 @@ pub(super) struct Loop {
     /// Bytes of answers that are not sent yet or will come, over all peers.
     pending: usize,
     answer: Vec<u8>,
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ends {
+    client: SocketAddr,
+    local: SocketAddr,
 }
 
 /// What one server takes at most.
@@ -95,6 +105,7 @@ impl Default for Bounds {
 struct Peer {
     connection: Connection,
     origin: Origin,
+    ends: Ends,
     waiting: usize,
     /// Bytes of answers that will come.
     expected: usize,
@@ -147,6 +158,7 @@ impl Loop {
             commands: doors.commands,
             alarm,
             peers: Slab::new(),
+            connections: HashMap::new(),
             generation: 0,
             buffers: Buffers::new(),
             scratch: Scratch::new(),
@@ -206,7 +218,9 @@ impl Loop {
             self.end(slot);
             return;
         }
-        peer.read_closed |= event.is_read_closed();
+        if event.is_read_closed() {
+            (peer.read_closed, peer.origin.closed) = (true, true);
+        }
         if event.is_writable() && peer.connection.unsent() > 0 {
             self.flush(slot);
         }
@@ -424,7 +438,9 @@ impl Loop {
     }
 
     fn welcome(&mut self, now: Instant, socket: TcpStream, client: SocketAddr, door: Door) -> io::Result<()> {
-        let local = socket.local_addr()?.ip().to_canonical();
+        let ends = Ends { client, local: socket.local_addr()? };
+        let local = ends.local.ip().to_canonical();
+        self.replace(ends);
         let mut connection = Connection::new(socket, self.bounds.record, self.budget.clone())?;
         self.generation = self.generation.wrapping_add(1);
         let entry = self.peers.vacant_entry();
@@ -432,10 +448,12 @@ impl Loop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST + slot), interest)?;
         let asker = Asker { slot, generation: self.generation };
-        let origin = Origin { asker, client: client.ip().to_canonical(), local, door };
+        let origin = Origin { asker, client: client.ip().to_canonical(), local, door, closed: false };
+        self.connections.insert(ends, asker);
         entry.insert(Peer {
             connection,
             origin,
+            ends,
             waiting: 0,
             expected: 0,
             counted: 0,
@@ -446,6 +464,13 @@ impl Loop {
             heard: now,
         });
         Ok(())
+    }
+
+    /// An older connection between the same ends is over, whatever of it was not read.
+    fn replace(&mut self, ends: Ends) {
+        if let Some(slot) = self.connections.get(&ends).and_then(|older| self.slot_of(*older)) {
+            self.end(slot);
+        }
     }
 
     /// Portmap over UDP: one question, one answer, nothing else is taken.
@@ -459,7 +484,13 @@ impl Loop {
                 Err(_) => return,
             };
             let asker = Asker { slot: usize::MAX, generation: 0 };
-            let origin = Origin { asker, client: client.ip(), local: local_for(socket, client), door: Door::Portmap };
+            let origin = Origin {
+                asker,
+                client: client.ip(),
+                local: local_for(socket, client),
+                door: Door::Portmap,
+                closed: false,
+            };
             self.answer.clear();
             let taken = self.server.take(now, &origin, &question[..length], &mut self.answer);
             if taken == Taken::Answered {
@@ -504,6 +535,7 @@ impl Loop {
 
     fn drop_all(&mut self) {
         self.peers.clear();
+        self.connections.clear();
         self.ready.clear();
         self.paused.clear();
         self.pending = 0;
@@ -512,6 +544,9 @@ impl Loop {
     fn end(&mut self, slot: usize) {
         if let Some(peer) = self.peers.try_remove(slot) {
             self.pending -= peer.counted;
+            if self.connections.get(&peer.ends) == Some(&peer.origin.asker) {
+                self.connections.remove(&peer.ends);
+            }
         }
     }
 }

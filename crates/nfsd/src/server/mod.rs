@@ -1,5 +1,6 @@
 //! The servers: N of them in one process over one namespace, each a thread with its own sockets, queue and faults.
 
+mod attribute_cache;
 mod dispatch;
 mod event;
 mod fault;
@@ -27,7 +28,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the servers are to be.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct Config {
     pub truth: bool,
     /// Whether a READ moves the atime of a file in memory.
     pub atime: bool,
+    /// How long a server answers with attributes and names that it once knew, whatever others change; zero: never.
+    pub attribute_cache: Duration,
 }
 
 impl Default for Config {
@@ -61,6 +64,7 @@ impl Default for Config {
             bounds: Bounds::default(),
             truth: false,
             atime: false,
+            attribute_cache: Duration::ZERO,
         }
     }
 }
@@ -103,6 +107,7 @@ impl Nfsd {
                 truth: truth.clone(),
                 machines: machines.clone(),
                 atime: config.atime,
+                attribute_cache: config.attribute_cache,
             };
             let (commands, received) = channel();
             let doors = Doors { poll: Poll::new()?, listener, kept, portmap, commands: received };

@@ -80,7 +80,16 @@ pub(super) enum Said<'f> {
     Fetch { epoch: u64, id: u64, export: u32, record: &'f [u8] },
     /// The results of such a call of this life; none if it must ask a server.
     Fetched { incarnation: u64, id: u64, results: Option<&'f [u8]> },
+    /// It has seen these files in directories.
+    Names { names: Vec<Seen<'f>> },
+    /// It wants to know which exports this handle belongs to.
+    Owner { id: u64, handle: &'f [u8] },
+    /// The names of these exports, for this life.
+    Owned { incarnation: u64, id: u64, exports: Vec<u32> },
 }
+
+/// A file's handle, its directory's, the name of the export that both lie in, and whether it has no other name.
+pub(super) type Seen<'f> = (&'f [u8], &'f [u8], u32, bool);
 
 impl Fetches {
     /// For this life of a member of a cluster of these, each of which serves clients or not.
@@ -158,6 +167,33 @@ impl Fetches {
         let results = results.filter(|results| results.len() <= RESULTS_MOST);
         self.count(if results.is_some() { Count::Lent } else { Count::Declined });
         self.say(to.member.0, &Said::Fetched { incarnation: to.incarnation, id, results })
+    }
+
+    /// A number for a question to several peers.
+    pub(super) fn number(&self) -> u64 {
+        self.sequence.fetch_add(1, Relaxed) << LOOP_BITS
+    }
+
+    /// The other members that serve clients and can be reached.
+    pub(super) fn others(&self) -> impl Iterator<Item = u8> + '_ {
+        let serves = |member: &usize| self.serving[*member] && *member != usize::from(self.me.member.0);
+        (0..self.serving.len()).filter(serves).map(|member| member as u8).filter(|member| self.hopes(*member))
+    }
+
+    /// Tells a peer of names, unless too much waits for it already; whether the cluster's thread must be told.
+    pub(super) fn tell_names(&self, to: u8, said: &Said<'_>) -> bool {
+        let waits = lock(&self.outbox).get(usize::from(to)).map_or(0, Vec::len);
+        waits < OUTBOX_MOST && self.say(to, said)
+    }
+
+    /// Asks a peer whose a handle is; whether the cluster's thread must be told.
+    pub(super) fn ask_owner(&self, to: u8, id: u64, handle: &[u8]) -> bool {
+        self.say(to, &Said::Owner { id, handle })
+    }
+
+    /// Tells a peer whose a handle is; whether the cluster's thread must be told.
+    pub(super) fn tell_owner(&self, to: Life, id: u64, exports: Vec<u32>) -> bool {
+        self.say(to.member.0, &Said::Owned { incarnation: to.incarnation, id, exports })
     }
 
     /// Whether a question was put in the view that is known here: otherwise another may be the home, and two could wait for each other.
@@ -258,21 +294,21 @@ pub(crate) fn patience(service: Span) -> Span {
 
 /// Whether this is a frame of questions and answers.
 pub(super) fn is_ours(frame: &[u8]) -> bool {
-    matches!(frame.get(4..8), Some([0, 0, 0, FETCH | FETCHED]))
+    matches!(frame.get(4..8), Some([0, 0, 0, FETCH | FETCHED | OWNER | OWNED | SEEN]))
 }
 
 fn encode(out: &mut Vec<u8>, said: &Said<'_>) {
     let begin = out.len();
     put::u32(out, 0);
-    match *said {
-        Said::Fetch { epoch, id, export, record } => {
+    match said {
+        &Said::Fetch { epoch, id, export, record } => {
             put::u32(out, FETCH.into());
             put::u64(out, epoch);
             put::u64(out, id);
             put::u32(out, export);
             put::opaque(out, record);
         }
-        Said::Fetched { incarnation, id, results } => {
+        &Said::Fetched { incarnation, id, results } => {
             put::u32(out, FETCHED.into());
             put::u64(out, incarnation);
             put::u64(out, id);
@@ -281,13 +317,37 @@ fn encode(out: &mut Vec<u8>, said: &Said<'_>) {
                 put::opaque(out, results);
             }
         }
+        Said::Names { names } => {
+            put::u32(out, SEEN.into());
+            put::u64(out, names.len() as u64);
+            for (handle, parent, export, only) in names {
+                put::opaque(out, handle);
+                put::opaque(out, parent);
+                put::u32(out, *export);
+                put::bool(out, *only);
+            }
+        }
+        Said::Owner { id, handle } => {
+            put::u32(out, OWNER.into());
+            put::u64(out, *id);
+            put::opaque(out, handle);
+        }
+        Said::Owned { incarnation, id, exports } => {
+            put::u32(out, OWNED.into());
+            put::u64(out, *incarnation);
+            put::u64(out, *id);
+            put::u32(out, exports.len() as u32);
+            for export in exports {
+                put::u32(out, *export);
+            }
+        }
     }
     let length = (out.len() - begin - 4) as u32;
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// A message without its length; none if it is of another kind.
-pub(super) fn decode(message: &[u8]) -> Result<Option<Said<'_>>, Malformed> {
+pub(super) fn decode<'f>(message: &'f [u8]) -> Result<Option<Said<'f>>, Malformed> {
     let mut reader = Reader::new(message);
     let (tag, first) = (reader.u32()?, reader.u64()?);
     Ok(match u8::try_from(tag) {
@@ -299,6 +359,24 @@ pub(super) fn decode(message: &[u8]) -> Result<Option<Said<'_>>, Malformed> {
             let id = reader.u64()?;
             let results = reader.option(|reader| reader.opaque(RESULTS_MOST))?;
             Some(Said::Fetched { incarnation: first, id, results })
+        }
+        Ok(SEEN) => {
+            // Each takes some bytes: no more are read than there are.
+            let seen = |reader: &mut Reader<'f>| -> Result<Seen<'f>, Malformed> {
+                let (handle, parent) = (reader.opaque(HANDLE_MOST)?, reader.opaque(HANDLE_MOST)?);
+                Ok((handle, parent, reader.u32()?, reader.bool()?))
+            };
+            let names = (0..first).map(|_| seen(&mut reader)).collect::<Result<_, _>>()?;
+            Some(Said::Names { names })
+        }
+        Ok(OWNER) => Some(Said::Owner { id: first, handle: reader.opaque(HANDLE_MOST)? }),
+        Ok(OWNED) => {
+            let (id, count) = (reader.u64()?, reader.u32()?);
+            if count > EXPORTS_MOST {
+                return Err(Malformed::Value);
+            }
+            let exports = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+            Some(Said::Owned { incarnation: first, id, exports })
         }
         Ok(_) | Err(_) => None,
     })
@@ -312,6 +390,14 @@ const COUNTS: usize = Count::Declined as usize + 1;
 /// Kinds of messages, counted on from those of leases.
 const FETCH: u8 = 10;
 const FETCHED: u8 = 11;
+const OWNER: u8 = 14;
+const OWNED: u8 = 15;
+const SEEN: u8 = 16;
+/// Bytes that may wait for a peer before it is told of no more names.
+const OUTBOX_MOST: usize = 4 << 20;
+/// The longest handle, and exports that one may belong to.
+const HANDLE_MOST: usize = 64;
+const EXPORTS_MOST: u32 = 1024;
 /// A call that is fetched, and its results: both are small, listings are left out.
 pub(crate) const RECORD_MOST: usize = 1 << 10;
 const RESULTS_MOST: usize = 8 << 10;
@@ -410,6 +496,9 @@ mod tests {
             Said::Fetch { epoch: 5, id: 1 << LOOP_BITS | 3, export: 9, record: b"call" },
             Said::Fetched { incarnation: 7, id: 8, results: Some(b"results.") },
             Said::Fetched { incarnation: 7, id: 8, results: None },
+            Said::Names { names: vec![(b"one".as_slice(), b"dir".as_slice(), 4, true), (b"two", b"dir", 4, false)] },
+            Said::Owner { id: 9, handle: b"handle" },
+            Said::Owned { incarnation: 7, id: 9, exports: vec![1, 2] },
         ];
         for said in &all {
             let mut frame = Vec::new();

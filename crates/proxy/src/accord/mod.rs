@@ -11,6 +11,7 @@ mod joining;
 mod journal;
 mod leases;
 mod loads;
+mod owners;
 mod wire;
 
 use above::{Running, Slot, Upper};
@@ -20,6 +21,7 @@ pub(crate) use joining::Joining;
 use journal::Journal;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
+use owners::Owners;
 pub(crate) use wire::ANSWER_MOST;
 
 use crate::clock::Clock;
@@ -33,6 +35,7 @@ use midas_core::peer::lease::{
     Sight, State, Terms, Told, Trace, View,
 };
 use midas_core::time::{Span, Time};
+use midas_net::DigestKey;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -72,11 +75,14 @@ pub(crate) struct Accord {
     /// What is fetched from other proxies.
     pub(crate) fetches: Fetches,
     pub(crate) sharing: Arc<Sharing>,
+    owners: Owners,
     clock: Clock,
     inner: Mutex<Inner>,
     /// The cluster's thread's alone.
     journal: Mutex<Journal>,
     around: OnceLock<Around>,
+    /// What calls are known by among the members.
+    digests: DigestKey,
 }
 
 /// What is there only when the daemon runs.
@@ -163,7 +169,13 @@ pub struct Standing {
 
 impl Accord {
     /// For this life of a member of a cluster of these, each of which serves clients or not.
-    fn new(clock: Clock, (life, serving): (Life, &[bool]), terms: Terms, past: Past<Label>, journal: Journal) -> Self {
+    fn new(
+        clock: Clock,
+        (life, serving): (Life, &[bool]),
+        (terms, past): (Terms, Past<Label>),
+        journal: Journal,
+        digests: DigestKey,
+    ) -> Self {
         let inner = Inner {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
@@ -178,11 +190,25 @@ impl Accord {
             leases: Arc::new(Leases::new(clock)),
             fetches: Fetches::new(life, serving, terms.lease),
             sharing: Arc::default(),
+            owners: Owners::default(),
             clock,
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
             around: OnceLock::new(),
+            digests,
         }
+    }
+
+    /// What makes two records the same operation, at whichever proxy they come in: the client, its number for the call, and
+    /// the call. All members make it with one key, that nobody else has.
+    pub(crate) fn operation(&self, client: IpAddr, xid: u32, record: &[u8]) -> Operation {
+        // The first word may be the number under which it goes to a server.
+        let (xid, body) = (xid.to_be_bytes(), record.get(4..).unwrap_or_default());
+        let digest = match client.to_canonical() {
+            IpAddr::V4(four) => self.digests.of_all(&[&four.octets(), &xid, body]),
+            IpAddr::V6(six) => self.digests.of_all(&[&six.octets(), &xid, body]),
+        };
+        Operation(digest.bits())
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
@@ -254,6 +280,13 @@ impl Accord {
                     let mailbox = around.mailboxes.get(fetch::event_loop(id));
                     if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
                         mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
+                    }
+                }
+                Ok(Some(Said::Names { names })) => self.names_heard(&names),
+                Ok(Some(Said::Owner { id, handle })) => self.owner_asked(from, id, handle),
+                Ok(Some(Said::Owned { incarnation, id, exports })) => {
+                    if self.fetches.mine(incarnation) {
+                        self.owner_told(id, exports);
                     }
                 }
                 Ok(None) => {}
@@ -620,22 +653,6 @@ impl Inner {
             self.member.ended(now, id, outcome);
         }
     }
-}
-
-/// What makes two records the same operation, at whichever proxy they come in: the client, its number for the call, and the call. Quick rather
-/// than strong: a client that finds a collision deceives itself alone.
-pub(crate) fn operation(client: IpAddr, xid: u32, record: &[u8]) -> Operation {
-    let address = match client.to_canonical() {
-        IpAddr::V4(four) => u128::from(four.to_bits()),
-        IpAddr::V6(six) => six.to_bits(),
-    };
-    // The first word is the number under which it goes to a server.
-    let body = record.get(4..).unwrap_or_default();
-    let half = |salt: u64| {
-        let from = Key(salt).child(address as u64).child((address >> 64) as u64).child(xid.into());
-        from.child(body.len() as u64).named(body).0
-    };
-    Operation(u128::from(half(1)) << 64 | u128::from(half(2)))
 }
 
 impl Shared {

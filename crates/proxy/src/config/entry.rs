@@ -46,10 +46,12 @@ impl Config {
         entries.extend(of_cluster(self.cluster.as_ref()));
         entries.extend([
             one(Table::Limits, "connections", self.limits.connections.to_string()),
+            one(Table::Limits, "strangers", self.limits.strangers.to_string()),
             one(Table::Limits, "record", show_size(self.limits.record as u64)),
             one(Table::Limits, "calls_per_client", self.limits.calls_per_client.to_string()),
             one(Table::Limits, "memory", show_size(self.limits.memory as u64)),
             one(Table::Limits, "drain", show_span(self.limits.drain)),
+            one(Table::Limits, "answers_kept", show_span(self.limits.answers_kept)),
             one(Table::Log, "format", named(&LogFormat::NAMES, &self.log.format)),
             one(Table::Log, "level", named(&Level::NAMES, &self.log.level)),
             one(Table::Admin, "socket", self.admin.socket.display().to_string()),

@@ -233,7 +233,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "staleness",
         takes: "time, 0s..24h",
-        default: Fallback::Value("\"60s\""),
+        default: Fallback::Value("\"65s\""),
         live: true,
         meaning: "how long another server may answer with old attributes after a change; 0s only if servers cache no attributes \
                   (Ganesha: `Attr_Expiration_Time = 0`)",
@@ -513,7 +513,14 @@ pub const KEYS: &[Key] = &[
         name: "connections",
         takes: "count, 1..1000000",
         default: Fallback::Value("16384"),
-        meaning: "client connections; further ones are closed at once",
+        meaning: "client connections; at the limit the oldest idle one of the address that has most is ended for a new one",
+        ..LIMIT
+    },
+    Key {
+        name: "strangers",
+        takes: "count, 0..1000000",
+        default: Fallback::Value("64"),
+        meaning: "of these, connections of clients on no export's list, in all; they may ask for NULL, portmap and MOUNT",
         ..LIMIT
     },
     Key {
@@ -542,6 +549,13 @@ pub const KEYS: &[Key] = &[
         takes: "time, 0s..24h",
         default: Fallback::Value("\"30s\""),
         meaning: "how long calls under way may take to end after SIGTERM",
+        ..LIMIT
+    },
+    Key {
+        name: "answers_kept",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"120s\""),
+        meaning: "how long the answer of a change is kept for a client that sends the same call again, counted from the answer",
         ..LIMIT
     },
     Key {

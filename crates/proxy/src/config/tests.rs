@@ -17,7 +17,7 @@ mount = "127.0.0.1:20048"
 name = "heads"
 servers = ["127.0.0.2:12049", "127.0.0.3:12049", "127.0.0.4:12049"]
 mount_port = 12050
-staleness = "0s"           # how long another server may answer with old attributes; 60s if not given
+staleness = "0s"           # how long another server may answer with old attributes; 65s if not given
 [[export]]
 path = "/scratch"          # what clients mount
 source = "/srv/scratch"    # what the servers export; the same as path if not given
@@ -102,10 +102,12 @@ suspect_after = "10s"
 shares = false
 [limits]
 connections = 100
+strangers = 7
 record = "1MiB"
 calls_per_client = 16
 memory = 67108864
 drain = "5s"
+answers_kept = "60s"
 [log]
 format = "json"
 level = "debug"
@@ -194,10 +196,12 @@ fn the_example_means_what_it_says() {
         cluster: None,
         limits: Limits {
             connections: 16_384,
+            strangers: 64,
             record: 2 << 20,
             calls_per_client: 4096,
             memory: 1 << 30,
             drain: Span::from_secs(30),
+            answers_kept: Span::from_secs(120),
         },
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
@@ -214,7 +218,7 @@ fn what_is_not_given_is_safe() {
     let (pool, export) = (&config.pools()[0], &config.exports()[0]);
     assert_eq!(config.listen().nfs, [address("0.0.0.0:2049")]);
     assert_eq!((config.listen().mount.len(), config.listen().portmap.len()), (0, 0));
-    assert_eq!((pool.staleness, pool.servers[0].mount), (Span::from_secs(60), address("10.0.0.1:2049")));
+    assert_eq!((pool.staleness, pool.servers[0].mount), (Span::from_secs(65), address("10.0.0.1:2049")));
     assert_eq!((&export.source, export.access, export.squash), (&export.path, Access::ReadOnly, Squash::Root));
     assert_eq!((export.insecure, export.mode), (false, Mode::Strict));
 }
@@ -633,7 +637,7 @@ fn a_reload_tells_what_it_changes_and_what_needs_a_restart() {
         ),
         (
             SHORT.replacen("[[export]]", "staleness = \"0s\"\n[[export]]", 1),
-            vec!["pool 'heads': staleness changed from 60s to 0s"],
+            vec!["pool 'heads': staleness changed from 65s to 0s"],
         ),
         (
             SHORT.replacen("\"10.0.0.1:2049\"", "[\"10.0.0.1:2049\", \"nas1:1\"]", 1),
