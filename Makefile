@@ -141,6 +141,7 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds), the w
 	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-sim --test fences
 	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-cli --test fences -- --nocapture --test-threads 1
 	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
+	MIDAS_DOUBT_CALLS=1000000 cargo test --profile prove -p midas-cli --test doubt -- --nocapture names_and_bytes
 
 # Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.
 .PHONY: demo

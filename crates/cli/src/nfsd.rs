@@ -83,7 +83,7 @@ Examples:
   mount -t nfs -o vers=3,port=12049,mountport=12049,nolock 127.0.0.1:/ /mnt
 
 Commands, one a line on standard input (SERVER is a number from 0, or `all`):
-  fault SERVER FAULT   none, hang, stall:1s/10s, slow:10ms, fail:IO, down, other-handles, wrong-xid, half-reply
+  fault SERVER FAULT   none, hang, stall:1s/10s, slow:10ms, fail:IO, down, other-handles, wrong-xid, half-reply, mute
   drop SERVER          close its connections
   restart SERVER       crash and start again: queued calls and uncommitted data are lost, the write verifier is new
   truth                print one line of JSON: executed calls by server and procedure, doubles, queues

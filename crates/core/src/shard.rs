@@ -96,6 +96,10 @@ pub struct Settled {
     pub latency: Span,
 }
 
+/// Another server is just changing the same object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
 /// Cache and routing state of one part of the key space.
 #[derive(Debug)]
 pub struct Shard<K, V> {
@@ -312,29 +316,29 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         if self.staleness == Span::ZERO || !target.op.mutates() {
             return Some([None; 2]);
         }
-        let object = self.leaves(now, target.object, server)?;
+        let object = self.leaves(now, target.object, server).ok()?;
         if target.place == target.object {
             return Some([object, None]);
         }
         match self.leaves(now, target.place, server) {
-            Some(place) => Some([object, place]),
-            None => {
+            Ok(place) => Some([object, place]),
+            Err(Busy) => {
                 self.over(now, [object, None]);
                 None
             }
         }
     }
 
-    fn leaves(&mut self, now: Time, key: Key, server: ServerId) -> Option<Option<Key>> {
+    fn leaves(&mut self, now: Time, key: Key, server: ServerId) -> Result<Option<Key>, Busy> {
         match self.fences.leave(now, key, server, now + self.staleness + self.cache.hold_max()) {
-            Leave::Counted => Some(Some(key)),
-            Leave::Uncounted => Some(None),
-            Leave::Busy => None,
+            Leave::Counted => Ok(Some(key)),
+            Leave::Uncounted => Ok(None),
+            Leave::Busy => Err(Busy),
         }
     }
 
-    /// A mutation of something else changes this object too, and leaves for a server. None: another one is just changing it.
-    pub fn leave_too(&mut self, now: Time, object: Key, server: ServerId) -> Option<Option<Key>> {
+    /// A mutation of something else changes this object too, and leaves for a server.
+    pub fn leave_too(&mut self, now: Time, object: Key, server: ServerId) -> Result<Option<Key>, Busy> {
         self.leaves(now, object, server)
     }
 

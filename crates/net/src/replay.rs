@@ -84,7 +84,7 @@ impl CallId {
 }
 
 /// A call that was new: its place, and which of those that had it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
     place: u32,
     number: NonZeroU32,

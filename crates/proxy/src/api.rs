@@ -58,6 +58,9 @@ pub struct Status {
     /// How often it could not be told which export a client's handle belongs to: such calls wait.
     #[serde(default)]
     pub unknown_owners: u64,
+    /// What is written down of calls that must not be executed twice; none if nothing is.
+    #[serde(default)]
+    pub journal: Option<Journaled>,
     /// How it stands in its cluster; none if it is alone.
     #[serde(default)]
     pub cluster: Option<Membership>,
@@ -65,6 +68,21 @@ pub struct Status {
     pub exports: Vec<Export>,
     /// In the order of the file.
     pub pools: Vec<Pool>,
+}
+
+/// Calls that must not be executed twice, on disk (`[state] journal`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Journaled {
+    /// Whether nothing can be written now: such calls wait.
+    pub broken: bool,
+    /// Entries written so far.
+    pub written: u64,
+    /// Times that a call had to wait because it could not be written down.
+    pub refused: u64,
+    /// Times that a file was begun anew after something could not be written.
+    pub anew: u64,
+    /// Calls of the daemon's life before that came again.
+    pub recalled: u64,
 }
 
 /// How a daemon stands in its cluster; [`Cluster`] has the rest.
@@ -373,6 +391,9 @@ pub struct Server {
     pub dispatched: u64,
     /// Files with data there that is not committed: until it is, their calls go there, drained or not.
     pub uncommitted: u64,
+    /// Whether it is down and was fenced since: nothing that was sent to it before runs any more.
+    #[serde(default)]
+    pub fenced: bool,
     /// Why it does not belong to its pool, in words.
     pub foreign: Option<String>,
     /// Its median latency in milliseconds.

@@ -7,6 +7,7 @@ use crate::dispatch::Forward;
 use crate::event::Shared;
 use crate::queue::{NameAt, Queued};
 use crate::translate::Kind;
+use crate::verify::Before;
 use crate::wakes::Waiter;
 use crate::whose::Owner;
 use midas_core::cache::Ended;
@@ -105,6 +106,16 @@ impl Changes {
     pub(crate) fn overtaken(&self, shared: &Shared) -> bool {
         let overtaken = |(export, touched): &(usize, Touched)| shared.exports[*export].areas.overtaken(touched);
         self.touched.iter().filter(|(_, touched)| touched.assumed()).any(overtaken)
+    }
+
+    /// What it shows of the time before it left, if nobody else can have changed the same since.
+    pub(crate) fn before(&self, procedure: Procedure, known: Before) -> Before {
+        let takes_away = matches!(procedure, Procedure::Remove | Procedure::Rmdir | Procedure::Rename);
+        let sure = !self.touched.is_empty() && self.touched.iter().all(|(_, touched)| touched.sure(takes_away));
+        match (known, self.led()) {
+            (Before::Known(None) | Before::Unknown, led) if sure => Before::Known(led),
+            (Before::Known(_) | Before::Unknown, _) => known,
+        }
     }
 
     fn led(&self) -> Option<bool> {

@@ -121,7 +121,7 @@ impl Job {
                 let verdict = verify::look(pool, &doubt);
                 let outcome = match &verdict {
                     Verdict::Answer(_) | Verdict::Made { .. } => "it is answered",
-                    Verdict::Send => "it is sent",
+                    Verdict::Send(_) => "it is sent",
                     Verdict::Unknown => "not known yet",
                 };
                 let others = match doubt.before {

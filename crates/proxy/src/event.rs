@@ -19,6 +19,7 @@ pub(crate) use crate::shared::Shared;
 use crate::unresolved::{Resolution, Unresolved};
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
+use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Life, Refusal};
 use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Ended, Flow, Go, Purse, Scratch};
@@ -67,6 +68,8 @@ pub(crate) enum Mail {
     Barred { place: Place, id: AttemptId, why: Refusal },
     /// Another proxy asks for a read.
     Asked { from: Life, id: u64, export: u32, record: Box<[u8]> },
+    /// A call that waited for this key may take it.
+    Turn { number: usize, key: Key },
     /// One that was asked for a read answers; without results a server must be asked.
     Fetched { id: u64, results: Option<Box<[u8]>> },
 }
@@ -110,6 +113,8 @@ pub(crate) struct Loop {
     pub(crate) unresolved: Unresolved,
     /// Calls that were perhaps executed, while that is found out.
     pub(crate) doubted: Slab<Box<Held>>,
+    /// Calls that wait until another one that changes the same is over.
+    pub(crate) turning: Slab<Box<Held>>,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
@@ -198,6 +203,7 @@ impl Loop {
             parked: Parked::default(),
             unresolved,
             doubted: Slab::new(),
+            turning: Slab::new(),
             finding: Slab::new(),
             clearing: Slab::new(),
             loans: Loans::default(),
@@ -267,6 +273,7 @@ impl Loop {
                 Mail::Answer(asker, answer, cost) => self.answer(asker, &answer, cost),
                 Mail::Displaced(asker) => self.waited(asker),
                 Mail::Sorted { unknown, how } => self.question_resolved(&unknown, how),
+                Mail::Turn { number, key } => self.turn_came(now, number, key),
                 Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
                 Mail::Barred { place, id, why } => self.turned_down(now, place, id, why),
@@ -507,7 +514,8 @@ impl Loop {
         }
         for call in fresh {
             // Names to be looked up and proxies to be told need not wait for the tick.
-            let waits = !call.unfound.is_empty() || call.claim.is_some() && self.shared.accord().is_some();
+            let told = call.claim.is_some() && self.shared.accord().is_some();
+            let waits = !call.unfound.is_empty() || call.is_due() || told;
             if waits { self.try_call(time, call) } else { self.hold(call) }
         }
         flow
@@ -584,6 +592,12 @@ impl Loop {
             self.tend_loans(self.time);
         }
         self.abandon_parked(self.time);
+        if self.number == 0 {
+            self.shared.turns.expire(self.time);
+        }
+        if let Some(intents) = self.shared.intents.get() {
+            intents.tick(self.time, self.number);
+        }
         self.send_held(self.time);
         self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {
@@ -595,7 +609,7 @@ impl Loop {
         if self.shared.draining.load(Ordering::Relaxed) {
             self.wind_down(now);
         }
-        self.tally().held.set((self.held.len() + self.parked.len()) as u64);
+        self.tally().held.set((self.held.len() + self.parked.len() + self.turning.len()) as u64);
         self.tally().unresolved.set(self.unresolved.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };

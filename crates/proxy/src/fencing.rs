@@ -15,6 +15,7 @@ use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::route::feasible::{Bound, Target};
+use midas_core::shard::Busy;
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{
     Call, CreateHow, DirOp, EntryPlus, Failed, FileHandle, LookupOk, Nfsstat3, Page, Procedure, ReadOk, ReaddirOk,
@@ -56,8 +57,8 @@ impl Realm {
         let mut fenced = Vec::new();
         for object in also {
             match self.part(*object).shard.leave_too(now, *object, server) {
-                Some(key) => fenced.extend(key),
-                None => {
+                Ok(key) => fenced.extend(key),
+                Err(Busy) => {
                     self.over_too(now, &fenced);
                     return None;
                 }

@@ -2,6 +2,7 @@
 //! connection that is lost is made again while its calls wait.
 
 use crate::claim::Claim;
+use crate::exclusive::Exclusive;
 use crate::flight::Flights;
 use crate::realm::Sent;
 use crate::relay::Waits;
@@ -9,11 +10,14 @@ use crate::whose::Owner;
 use midas_core::id::ServerId;
 use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Source, begin};
+use midas_nfs::nfs3::Procedure;
 use midas_nfs::record;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 /// A server's connection and the calls that are under way on it.
 pub(crate) struct Link {
@@ -36,6 +40,19 @@ pub(crate) struct Link {
     pub(crate) closed: Option<Time>,
     /// Calls that a server which has started anew has perhaps executed before.
     pub(crate) doubts: Vec<u32>,
+    /// Calls that were moved away while the connection stands, by their xids: an answer may still come.
+    pub(crate) moved: HashMap<u32, Moved>,
+    /// When the last connection broke.
+    pub(crate) lost_at: Option<Time>,
+}
+
+/// A call that was moved away from this server.
+pub(crate) struct Moved {
+    /// The number of its late copy.
+    pub(crate) late: u64,
+    pub(crate) procedure: Procedure,
+    /// Where the call finds the answer.
+    pub(crate) first: Arc<OnceLock<Box<[u8]>>>,
 }
 
 pub(crate) enum State {
@@ -71,6 +88,8 @@ pub(crate) struct Flight {
     pub(crate) tries: u8,
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
+    /// Its turn at what it changes.
+    pub(crate) turn: Option<Box<Exclusive>>,
 }
 
 impl Link {
@@ -96,6 +115,8 @@ impl Link {
             restarted: false,
             closed: None,
             doubts: Vec::new(),
+            moved: HashMap::new(),
+            lost_at: None,
         }
     }
 
@@ -158,6 +179,10 @@ impl Link {
 
     /// The connection is gone: made again after a pause that grows.
     pub(crate) fn failed(&mut self, now: Time) {
+        if matches!(self.state, State::Up(_)) {
+            self.lost_at = Some(now);
+            self.moved.clear();
+        }
         self.state = State::Down;
         self.retry_at = now + self.backoff;
         self.backoff = (self.backoff * 2).min(BACKOFF_MOST);

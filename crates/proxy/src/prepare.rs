@@ -7,10 +7,12 @@ use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
+use crate::exclusive::{Exclusive, Waiter};
 use crate::log;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
+use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::Nfsstat3;
@@ -18,7 +20,8 @@ use std::sync::Arc;
 
 impl Loop {
     /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
-    pub(crate) fn prepared(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
+    pub(crate) fn prepared(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
+        let mut call = self.in_turn(call)?;
         // Whoever was refused comes back in a while, and not with what it knew before.
         if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
             self.held.push_back(call);
@@ -58,6 +61,39 @@ impl Loop {
             self.held.push_back(call);
         }
         None
+    }
+
+    /// A call whose turn it is at what it changes; otherwise it waits in a queue.
+    fn in_turn(&mut self, mut call: Box<Held>) -> Option<Box<Held>> {
+        let Forward { procedure, ref meaning, .. } = call.errand.forward;
+        // What a WRITE must wait for may have come since it was last looked at.
+        let looks = |turn: &Exclusive| procedure.idempotent() && turn.first.is_none();
+        if call.turn.as_deref().is_none_or(looks) {
+            call.turn = Exclusive::needed(&self.shared.turns, meaning, procedure);
+        }
+        if !call.queues() {
+            return Some(call);
+        }
+        let number = self.turning.insert(call);
+        let waiter = Waiter { event_loop: self.number, number };
+        let taken = self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false));
+        taken.then(|| self.turning.remove(number))
+    }
+
+    /// A call that waited for this key may have it now.
+    pub(crate) fn turn_came(&mut self, now: Time, number: usize, key: Key) {
+        let waiter = Waiter { event_loop: self.number, number };
+        let turn = self.turning.get_mut(number).and_then(|call| call.turn.as_mut());
+        match turn.filter(|turn| turn.waits_for() == Some(key)) {
+            Some(turn) => {
+                if turn.take(Some(waiter), true) {
+                    let call = self.turning.remove(number);
+                    self.try_call(now, call);
+                }
+            }
+            // Its place is another call's by now.
+            None => self.shared.turns.pass_on(key),
+        }
     }
 
     /// It was found out where names lead, or not yet.
@@ -133,10 +169,7 @@ impl Loop {
 
     /// What must not be executed twice at whichever proxy it comes in; none for what may.
     pub(crate) fn operation(&self, call: &Held) -> Option<Operation> {
-        let Forward { xid, procedure, known, .. } = call.errand.forward;
-        let known = known.filter(|_| !procedure.idempotent())?;
-        let client = self.shared.replays(xid).client(&known)?;
-        Some(self.shared.accord()?.operation(client, xid, &call.record))
+        call.errand.operation(&self.shared, &call.record)
     }
 
     /// The other proxies let a call through.

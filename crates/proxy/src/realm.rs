@@ -190,7 +190,8 @@ impl Realm {
         let epoch = self.areas.epoch(now);
         let second = self.second_fence(now, meaning);
         let mut part = self.part(meaning.place);
-        let bound = self.bound(now, &mut part, meaning, second).filter(|(server, _)| Some(*server) != forsaken);
+        let waits_on = |(server, why): &(ServerId, Bound)| Some(*server) != forsaken || *why == Bound::PerhapsExecuted;
+        let bound = self.bound(now, &mut part, meaning, second).filter(waits_on);
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
         let acting = || Some((self.pool.servers.acting_home(meaning.place)?, Bound::Fenced));
         let bound = if forsaken.is_some() && self.stale() { bound.or_else(acting) } else { bound };

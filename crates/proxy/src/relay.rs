@@ -56,7 +56,7 @@ pub(crate) struct Waits {
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
-        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, .. } = flight;
+        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, turn, .. } = flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -101,6 +101,8 @@ impl Relay<'_> {
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
         let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
+        // Others may change the same when what was kept of it is in order.
+        drop(turn);
         let ours = landed.all.or(changed);
         let given = ours.as_deref().or(results);
         let now = (now, self.number);
@@ -159,6 +161,9 @@ impl Relay<'_> {
     /// Who asked last; results that may be asked for again are kept.
     fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
         let newest = waits.known.and_then(|known| {
+            if let Some(intents) = self.shared.intents.get().filter(|_| !waits.procedure.idempotent()) {
+                intents.ended(self.shared.clock.now(), self.number, (waits.xid, known), results);
+            }
             let mut replays = self.shared.replays(waits.xid);
             replays.prefer(&known, |asker| self.shared.presence.here(*asker));
             match results {

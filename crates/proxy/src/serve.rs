@@ -9,6 +9,8 @@ use crate::clock::Clock;
 use crate::config::{self, Caching, Change, Config, Export, Level, Writers};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
+use crate::fence;
+use crate::intents::Intents;
 use crate::keeper;
 use crate::life::Life;
 use crate::log;
@@ -108,6 +110,13 @@ impl Proxy {
             config.threads().max(1),
             (accord, state.objects().as_deref()),
         ));
+        if config.state().journal && shared.accord().is_none() && state.lasts() {
+            let now = clock.now();
+            let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
+            let (file, loops) = (&config.state().file, config.threads().max(1));
+            let intents = Intents::open(now, file, loops, &shared.turns, now + hold);
+            assert!(shared.intents.set(intents).is_ok(), "it is set once");
+        }
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let (config, life) = (config.clone(), Life::alone());
         let (mailboxes, threads) = (Vec::new(), Vec::new());
@@ -117,6 +126,7 @@ impl Proxy {
             member.join(&proxy.shared, &proxy.mailboxes);
         }
         proxy.threads.extend(keeper::start(&proxy.shared));
+        proxy.threads.extend(fence::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
         let shared = Arc::clone(&proxy.shared);
@@ -257,6 +267,7 @@ impl Proxy {
             self.mailboxes.push(Mailbox { mail, waker, clients, alive });
             parts.push((poll, received));
         }
+        self.shared.turns.wake_by(self.mailboxes.clone());
         let (desk, jobs) = clerk::desk();
         for (number, (poll, received)) in parts.into_iter().enumerate() {
             let event_loop =

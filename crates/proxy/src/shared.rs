@@ -5,6 +5,8 @@ use crate::client_table::{Caps, ClientTable};
 use crate::clock::{Clock, duration};
 use crate::counters::{Count, Tally};
 use crate::event::Asker;
+use crate::exclusive::Turns;
+use crate::intents::Intents;
 use crate::mountd::Mountd;
 use crate::peers::Peers;
 use crate::pool::Pool;
@@ -56,6 +58,10 @@ pub(crate) struct Shared {
     pub(crate) presence: Presence,
     /// What calls are known by in this process.
     digests: DigestKey,
+    /// Whose turn it is at what calls change.
+    pub(crate) turns: Arc<Turns>,
+    /// What must not be executed twice, on disk, if the configuration says so.
+    pub(crate) intents: OnceLock<Intents>,
     replays: [Mutex<Replays<Asker>>; REPLAYS],
     accord: Option<Arc<Accord>>,
 }
@@ -115,6 +121,8 @@ impl Shared {
             wakes,
             presence,
             digests: DigestKey::random(),
+            turns: Arc::default(),
+            intents: OnceLock::new(),
             replays,
             accord,
         }

@@ -62,6 +62,11 @@ impl State {
         self.file.as_ref().map(|file| file.with_extension("objects"))
     }
 
+    /// Whether anything outlives this proxy.
+    pub(crate) const fn lasts(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// The targets of an export.
     pub(crate) fn targets(&self, export: &str) -> Option<Targets> {
         let Kept { imbalance, latency_p99_ns, rtt_ns } = *self.exports.get(export)?;

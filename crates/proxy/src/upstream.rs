@@ -5,26 +5,26 @@ use crate::abandon::abandoned;
 use crate::accord::Doubted;
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Prepared};
-use crate::clerk::{About, Job};
-use crate::clock::duration;
 use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
+use crate::exclusive::{self, Exclusive};
 use crate::fetching;
+use crate::intents::Past;
 use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::pool::Pool;
 use crate::queue::Queued;
 use crate::realm::{End, Wishes};
 use crate::relay::{Relay, Waits, asks_of_object};
+use crate::settle;
 use crate::translate::Kind;
-use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::peer::lease::Trace;
+use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
@@ -37,9 +37,13 @@ pub(crate) struct Held {
     pub(crate) errand: Errand,
     pub(crate) record: Vec<u8>,
     /// The server that it may only go to, if it waits for that.
-    bound: Option<ServerId>,
+    pub(crate) bound: Option<ServerId>,
     /// Whether others wait until it is known whether this was executed.
-    doubtful: bool,
+    pub(crate) doubtful: bool,
+    /// Whether a server must be asked first if it was executed; this one knows least.
+    pub(crate) unsettled: Option<ServerId>,
+    /// Its turn at what it changes.
+    pub(crate) turn: Option<Box<Exclusive>>,
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
     /// Names that must be looked up before it may leave.
@@ -69,8 +73,9 @@ impl Held {
     }
 
     /// Whether it was perhaps executed.
-    pub(crate) const fn doubtful(&self) -> bool {
-        self.doubtful
+    pub(crate) fn doubtful(&self) -> bool {
+        let sent_before = self.turn.as_ref().is_some_and(|turn| turn.first.is_some());
+        self.doubtful || self.unsettled.is_some() || sent_before
     }
 }
 
@@ -79,10 +84,10 @@ impl Held {
 pub(crate) struct Errand {
     pub(crate) asker: Asker,
     pub(crate) forward: Forward,
-    since: Time,
-    wishes: Wishes,
+    pub(crate) since: Time,
+    pub(crate) wishes: Wishes,
     /// How many servers' answers to it were in doubt.
-    tries: u8,
+    pub(crate) tries: u8,
 }
 
 /// What a call waits for.
@@ -105,43 +110,91 @@ pub(crate) fn begin(
     let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
     let peer = claim.as_ref().and_then(|_| fetching::home(now, shared, asker, forward, record));
     let mut queued = None;
-    let held = |claim, unfound, bound, queued| Held {
-        errand,
-        record: record.to_vec(),
-        bound,
-        doubtful: false,
-        claim,
-        unfound,
-        asked_at: None,
-        refused_at: None,
-        refused: 0,
-        doubt: None,
-        impatient: false,
-        peer,
-        queued,
-        looked_at: 0,
+    let held = |claim, turn, queued| {
+        let held = Held { turn, claim, peer, queued, ..Held::new(errand, record.to_vec()) };
+        Some(Box::new(held))
     };
+    if let Some(recalled) = recall(shared, errand, record) {
+        return Some(Box::new(recalled));
+    }
+    let mut turn = Exclusive::needed(&shared.turns, &forward.meaning, forward.procedure);
+    if turn.as_mut().is_some_and(|turn| !turn.take(None, false)) {
+        return held(claim, turn, None);
+    }
     let mut claim = match claim {
-        Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None, None))),
+        Some(reads) if peer.is_some() => return held(Some(reads), turn, None),
         Some(reads) => Some(reads),
         None => match errand.prepare(now, shared, &mut queued, record) {
             // Other proxies must be told first.
-            Prepared::Ready(Some(claim)) if shared.accord().is_some() => {
-                return Some(Box::new(held(Some(claim), Vec::new(), None, None)));
-            }
+            Prepared::Ready(Some(claim)) if shared.accord().is_some() => return held(Some(claim), turn, None),
             Prepared::Ready(claim) => claim,
-            Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None, None))),
-            Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None, queued))),
+            Prepared::Find(claim, unfound) => {
+                let held = Held { claim: Some(claim), turn, unfound, ..Held::new(errand, record.to_vec()) };
+                return Some(Box::new(held));
+            }
+            Prepared::Busy => return held(None, turn, queued),
         },
     };
-    let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
+    let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim, &mut turn)).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
         let asked = Asked::in_record(forward.procedure, (forward.realm, forward.meaning.place), record);
         decision::held(shared, &asked.answered(now, forward.whom, Outcome::Here, None), why);
     }
     let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
-    Some(Box::new(held(claim, Vec::new(), bound, None)))
+    Some(Box::new(Held { bound, turn, claim, peer, ..Held::new(errand, record.to_vec()) }))
+}
+
+/// A call that the life before this one has sent already: it is answered as it was then, or a server is asked what became of it.
+fn recall(shared: &Shared, errand: Errand, record: &[u8]) -> Option<Held> {
+    let intents = shared.intents.get().filter(|intents| intents.remembers())?;
+    let past = intents.recall(errand.operation(shared, record)?)?;
+    let held = Held::new(errand, record.to_vec());
+    Some(match past {
+        Past::Ended(results) => {
+            let turn = Some(Box::new(Exclusive::answered(&shared.turns, results)));
+            Held { turn, ..held }
+        }
+        Past::Begun(since) => {
+            let turn = Exclusive::sent_before(&shared.turns);
+            let (errand, unsettled) = (Errand { since, ..errand }, Some(ServerId(0)));
+            Held { errand, unsettled, turn: Some(Box::new(turn)), ..held }
+        }
+    })
+}
+
+impl Held {
+    /// A call that holds nothing yet.
+    fn new(errand: Errand, record: Vec<u8>) -> Self {
+        Self {
+            errand,
+            record,
+            bound: None,
+            doubtful: false,
+            unsettled: None,
+            turn: None,
+            claim: None,
+            unfound: Vec::new(),
+            asked_at: None,
+            refused_at: None,
+            refused: 0,
+            doubt: None,
+            impatient: false,
+            peer: None,
+            queued: None,
+            looked_at: 0,
+        }
+    }
+
+    /// Whether it waits for its turn.
+    pub(crate) fn queues(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.waits_for().is_some())
+    }
+
+    /// Whether something can be done for it at once, though it may not be sent.
+    pub(crate) fn is_due(&self) -> bool {
+        self.queues() || self.unsettled.is_some() || settle::first_answer(self).is_some()
+    }
 }
 
 impl Errand {
@@ -149,6 +202,36 @@ impl Errand {
     pub(crate) fn waits(&self) -> Waits {
         let Forward { xid, procedure, known, cost, whom, .. } = self.forward;
         Waits { asker: self.asker, xid, procedure, known, cost, whom }
+    }
+
+    /// What must not be executed twice at whichever proxy, or in whichever life of one, it comes in; none for what may.
+    pub(crate) fn operation(&self, shared: &Shared, record: &[u8]) -> Option<Operation> {
+        let Forward { xid, procedure, known, .. } = self.forward;
+        let known = known.filter(|_| !procedure.idempotent())?;
+        let client = shared.replays(xid).client(&known)?;
+        match (shared.accord(), shared.intents.get()) {
+            (Some(accord), _) => Some(accord.operation(client, xid, record)),
+            (None, Some(intents)) => Some(intents.operation(client, xid, record)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether it may be sent, as far as it must be written down first.
+    fn written(&self, now: Time, shared: &Shared, record: &[u8]) -> bool {
+        let Forward { xid, procedure, ref meaning, known, .. } = self.forward;
+        match (shared.intents.get(), known.filter(|_| !procedure.idempotent())) {
+            (Some(intents), Some(known)) => {
+                let event_loop = self.asker.event_loop as usize;
+                intents.begin(
+                    now,
+                    event_loop,
+                    (xid, known),
+                    || self.operation(shared, record),
+                    exclusive::keys(meaning),
+                )
+            }
+            (Some(_) | None, _) => true,
+        }
     }
 
     /// Marks what it changes. Its place is kept while it must wait for its names.
@@ -171,7 +254,7 @@ impl Errand {
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
-        (record, claim): (&[u8], &mut Option<Claim>),
+        (record, claim, turn): (&[u8], &mut Option<Claim>, &mut Option<Box<Exclusive>>),
     ) -> Result<(), Wait> {
         let Self { asker, ref forward, since, wishes, tries } = *self;
         let Forward { ref meaning, realm, owner, .. } = *forward;
@@ -183,7 +266,8 @@ impl Errand {
         // This one is counted already.
         let most = pool.config.in_flight_max.min(pool.servers.window(server) as usize);
         let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
-        let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
+        let link = least.map(|link| &mut links[link]).filter(|link| !full(link));
+        let Some(link) = link.filter(|_| self.written(now, shared, record)) else {
             export.take_back(now, sent);
             return Err(Wait { bound: None, why: None });
         };
@@ -206,6 +290,7 @@ impl Errand {
                 asked: false,
                 tries,
                 claim: claim.take(),
+                turn: turn.take(),
             },
             record,
             buffers,
@@ -246,20 +331,28 @@ impl Loop {
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
             let batch = self.now;
-            let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
+            let Link { state: State::Up(connection), flights, moved, server, pool, .. } = &mut links[index] else {
+                return;
+            };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
-            let mut doubted = Vec::new();
+            let (mut doubted, mut seconds, mut heard) = (Vec::new(), Vec::new(), false);
             let flow = connection.receive(scratch, |reply, _| {
                 tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 let Some(xid) = xid else { return Go::Continue(()) };
                 replies += 1;
-                let doubt = flights.get_mut(xid).and_then(|(flight, _)| in_doubt(pool, flight, reply));
+                let known = flights.get_mut(xid);
+                heard |= known.is_none() && settle::late_answer(shared, moved, xid, reply);
+                let second = known.as_ref().is_some_and(|(flight, _)| settle::second_in_doubt(flight, reply));
+                let doubt = known.and_then(|(flight, _)| in_doubt(pool, flight, reply));
                 if let Some(ask) = doubt {
                     // Whoever is answered next is not charged for this one.
                     pool.servers.spent(now, now, *server);
                     doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
+                } else if second {
+                    pool.servers.spent(now, now, *server);
+                    seconds.extend(flights.remove_with(xid));
                 } else {
                     let number = *number;
                     let mut relay =
@@ -270,6 +363,12 @@ impl Loop {
             });
             for (flight, record, ask) in doubted {
                 self.ask_first(now, flight, record, ask);
+            }
+            for (flight, record) in seconds {
+                self.doubt_second(now, flight, record);
+            }
+            if heard {
+                self.send_held(now);
             }
             match flow {
                 Ok(Flow::More) => {}
@@ -395,144 +494,9 @@ impl Loop {
         }
     }
 
-    /// A call that its server is not asked again: sent elsewhere if that does no harm, found out about otherwise.
-    pub(crate) fn settle_without(&mut self, now: Time, index: usize, xid: u32) {
-        let server = self.links[index].server;
-        let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { return };
-        let left = flight.left;
-        if left && !flight.waits.procedure.idempotent() {
-            self.shared.exports[flight.realm].doubt(&mut flight.sent);
-        }
-        let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
-        call.errand.wishes.forsaken = Some(server).filter(|_| left);
-        // It may be executed again: a COMMIT shows another verifier elsewhere.
-        if !left || call.errand.forward.procedure.idempotent() {
-            self.resolved(&mut call);
-            self.try_call(now, call);
-        } else {
-            self.find_out(now, call, server);
-        }
-    }
-
-    /// Asks another server whether a call was executed.
-    pub(crate) fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
-        // It may have been about to leave again: it is perhaps answered instead.
-        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
-        call.unfound.clear();
-        let pool = &self.shared.exports[call.errand.forward.realm].pool;
-        // The server itself, if it alone is back.
-        let Some(witness) = pool.some_open(server.index() + 1) else {
-            self.held.push_back(call);
-            return;
-        };
-        let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
-        let (record, age) = (call.record.clone(), duration(now.since(since)));
-        let (before, age) = match call.doubt.map(|doubt| doubt.trace) {
-            Some(Trace::Sure(led, announced)) => (Before::Known(led), age.max(duration(announced))),
-            Some(Trace::Blurred) | None => (Before::Unknown, age),
-        };
-        let doubt = Doubt { realm, witness, procedure, record, age, before };
-        let number = self.doubted.insert(call);
-        let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
-        if self.desk.give(job).is_err() {
-            // Too many at once: it is asked at the next tick.
-            let call = self.doubted.remove(number);
-            self.held.push_back(call);
-        }
-    }
-
-    /// A server is back without its memory: it is asked itself what it has executed.
-    fn ask_back(&mut self, now: Time, index: usize) {
-        let link = &mut self.links[index];
-        let witness = link.server;
-        for xid in std::mem::take(&mut link.doubts) {
-            let Some((flight, record)) = link.flights.get_mut(xid).filter(|(flight, _)| !flight.asked) else {
-                continue;
-            };
-            let (realm, procedure) = (flight.realm, flight.waits.procedure);
-            let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
-            let about = About::Waiting { link: index, xid };
-            let doubt = Doubt { realm, witness, procedure, record, age, before: Before::Unknown };
-            flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
-            if !flight.asked {
-                link.doubts.push(xid);
-            }
-        }
-    }
-
-    /// It was found out whether a server that is back has executed a call before.
-    pub(crate) fn remembered(&mut self, now: Time, index: usize, xid: u32, verdict: Verdict) {
-        let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
-        flight.asked = false;
-        match verdict {
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
-                let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
-                let Flight { waits, owner, realm, sent, claim, .. } = flight;
-                self.shared.whose.learn_from(owner, waits.procedure, &record, &results);
-                let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
-                asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
-                self.shared.exports[realm].settle(now, sent, End::Lost);
-                self.let_go(now, claim, Ended::Unknown);
-                self.tally().here(waits.procedure, status(&results));
-                self.relay().results(waits, &results);
-            }
-            Verdict::Send => self.links[index].send(self.shared.clock.now(), xid, &mut self.buffers),
-            Verdict::Unknown => self.links[index].doubts.push(xid),
-        }
-    }
-
-    /// It was found out whether a call was executed.
-    pub(crate) fn verified(&mut self, now: Time, number: usize, verdict: Verdict) {
-        let Some(mut call) = self.doubted.try_remove(number) else { return };
-        let verdict = self.decided(&call, verdict);
-        match verdict {
-            Verdict::Unknown => self.held.push_back(call),
-            // What was looked at may be somebody else's by now: it is asked for anew.
-            _ if !self.found_out(&mut call, &verdict) => self.held.push_back(call),
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
-                self.resolved(&mut call);
-                let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
-                self.tally().here(call.errand.forward.procedure, status(&results));
-                let asked = call.errand.forward.asked(&call.record);
-                asked.tell((now, self.number), &self.shared, call.errand.forward.whom, HERE, Some(&results));
-                self.relay().results(call.errand.waits(), &results);
-            }
-            Verdict::Send => {
-                self.resolved(&mut call);
-                self.try_call(now, call);
-            }
-        }
-    }
-
-    /// A verdict that rests on who made what is there, by what is remembered of that.
-    fn decided(&self, call: &Held, verdict: Verdict) -> Verdict {
-        let Verdict::Made { ours, otherwise } = verdict else { return verdict };
-        let others = self.shared.accord().zip(self.operation(call));
-        let others = others.is_some_and(|(accord, operation)| accord.made_by_another(operation, &ours));
-        Verdict::Answer(if others { otherwise } else { ours })
-    }
-
-    /// The other proxies are told what was found out, if they wait for that. Whether it still holds.
-    fn found_out(&self, call: &mut Held, verdict: &Verdict) -> bool {
-        let results = match verdict {
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => Some(&results[..]),
-            Verdict::Send | Verdict::Unknown => None,
-        };
-        let doubt = call.doubt.take().zip(self.shared.accord());
-        doubt.is_none_or(|(doubt, accord)| accord.found_out(&doubt, results))
-    }
-
-    /// Others need not wait any longer.
-    fn resolved(&self, call: &mut Held) {
-        if std::mem::take(&mut call.doubtful) {
-            self.shared.exports[call.errand.forward.realm].resolved(&call.errand.forward.meaning);
-        }
-    }
-
     /// A call whose server gives no answer that could be relayed.
-    fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
-        let Flight { waits, owner, realm, mut sent, since, left, tries, claim, .. } = flight;
+    pub(crate) fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
+        let Flight { waits, owner, realm, mut sent, since, left, tries, claim, mut turn, .. } = flight;
         let Waits { asker, xid, procedure, known, cost, whom } = waits;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
@@ -540,25 +504,13 @@ impl Loop {
             true => self.shared.exports[realm].settle(now, sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
+        if let (Some(turn), Some(Claim::Changes(changes)), None) = (&mut turn, &claim, self.shared.accord()) {
+            turn.before = changes.before(procedure, turn.before);
+        }
         let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost, whom };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
-        Held {
-            errand,
-            record,
-            bound: None,
-            doubtful,
-            claim,
-            unfound: Vec::new(),
-            asked_at: None,
-            refused_at: None,
-            refused: 0,
-            doubt: None,
-            impatient: false,
-            peer: None,
-            queued: None,
-            looked_at: 0,
-        }
+        Held { doubtful, turn, claim, ..Held::new(errand, record) }
     }
 
     /// Sends a call that waited, if it may leave now; otherwise it waits on.
@@ -571,19 +523,20 @@ impl Loop {
         if let Some(newest) = abandoned(&self.shared, &mut call) {
             return self.abandon(now, call, newest);
         }
-        if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
-            self.find_out(now, call, server);
-            return;
+        if let Some(results) = settle::first_answer(&call) {
+            return self.settled(now, call, &results);
+        }
+        if let Some(server) = call.unsettled {
+            return self.find_out(now, call, server);
         }
         self.forsake(now, &mut call);
         if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
-            self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
-            return;
+            return self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
         }
         let Some(mut call) = self.prepared(now, call) else { return };
         let Self { shared, links, buffers, .. } = self;
-        let Held { errand, record, claim, .. } = &mut *call;
-        if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {
+        let Held { errand, record, claim, turn, .. } = &mut *call;
+        if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim, turn)) {
             call.bound = wait.bound;
             // Whoever was to be asked instead does not answer: anyone may.
             call.errand.wishes.instead = None;
@@ -681,7 +634,7 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
 /// For those who watch: nobody was asked.
 pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Answers to one call that may be doubted.
-const TRIES: u8 = 2;
+pub(crate) const TRIES: u8 = 2;
 const IO_TRIES: u8 = 8;
 const INVAL_TRIES: usize = 16;
 /// Calls that may move leave a server that is down after so long.

@@ -43,8 +43,8 @@ pub(crate) enum Verdict {
     Answer(Vec<u8>),
     /// What it would have made is there, and is not old: these are its results if nobody else made it.
     Made { ours: Vec<u8>, otherwise: Vec<u8> },
-    /// It was not executed, or may be executed again.
-    Send,
+    /// It was not executed, or may be executed again. Whether its first name resolves to something now, where that was asked.
+    Send(Option<bool>),
     /// Nobody could be asked.
     Unknown,
 }
@@ -68,7 +68,7 @@ fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
         // Where nothing can be found nothing can be done: the call gets its own error there.
         Err(ClientError::Status(status)) if is_gone(status) => Some(answer(&Reply::failed(doubt.procedure, status))),
         // What cannot be looked at was refused before, as it will be again.
-        Err(ClientError::Status(status)) if is_refused(status) => Some(Verdict::Send),
+        Err(ClientError::Status(status)) if is_refused(status) => Some(Verdict::Send(None)),
         Err(_) => None,
     }
 }
@@ -97,13 +97,14 @@ impl Witness {
                 // What was there before keeps its mode, at some servers.
                 let size = Sattr3 { size: wanted.size, ..Sattr3::default() };
                 let found = self.find(place)?;
+                let there = found.is_some();
                 let made = found.filter(|made| self.was_free() || self.is(made, Ftype3::Reg, &size));
-                Ok(made.map_or(Verdict::Send, Object::created))
+                Ok(made.map_or(Verdict::Send(Some(there)), Object::created))
             }
             // The verifier tells the server whether it was this very call, as long as nobody else has written to the file.
             Call::Create { place, how: CreateHow::Exclusive(_) } => {
                 let made = if self.was_free() { self.find(place)? } else { None };
-                Ok(made.map_or(Verdict::Send, Object::created))
+                Ok(made.map_or(Verdict::Send(Some(false).filter(|_| self.was_free())), Object::created))
             }
             Call::Create { place, how: CreateHow::Guarded(wanted) } => {
                 self.made(Procedure::Create, place, Ftype3::Reg, wanted, |made| Reply::Create(made))
@@ -120,14 +121,14 @@ impl Witness {
                     MknodData::Chr(wanted, _) => (Ftype3::Chr, wanted),
                     MknodData::Sock(wanted) => (Ftype3::Sock, wanted),
                     MknodData::Fifo(wanted) => (Ftype3::Fifo, wanted),
-                    MknodData::Other(_) => return Ok(Verdict::Send),
+                    MknodData::Other(_) => return Ok(Verdict::Send(None)),
                 };
                 self.made(Procedure::Mknod, place, ftype, wanted, |made| Reply::Mknod(made))
             }
             Call::Remove { object } => self.gone(object, Procedure::Remove, &Reply::Remove(Ok(NOTHING))),
             Call::Rmdir { object } => self.gone(object, Procedure::Rmdir, &Reply::Rmdir(Ok(NOTHING))),
             Call::Rename { from, to } => match (self.find(from)?, self.find(to)?) {
-                (Some(_), _) => Ok(Verdict::Send),
+                (Some(_), _) => Ok(Verdict::Send(Some(true))),
                 (None, Some(_)) if self.was_gone() => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
                 (None, Some(_)) => Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING })))),
                 (None, None) if self.before == Before::Known(Some(true)) => {
@@ -149,7 +150,7 @@ impl Witness {
             | Call::Readdirplus { .. }
             | Call::Fsstat { .. }
             | Call::Fsinfo { .. }
-            | Call::Pathconf { .. } => Ok(Verdict::Send),
+            | Call::Pathconf { .. } => Ok(Verdict::Send(None)),
         }
     }
 
@@ -159,7 +160,7 @@ impl Witness {
                 answer(&Reply::Setattr(Ok(WccData { before: None, after: Some(now) })))
             }
             Err(status) if is_gone(status) => answer(&Reply::failed(Procedure::Setattr, status)),
-            Ok(_) | Err(_) => Verdict::Send,
+            Ok(_) | Err(_) => Verdict::Send(None),
         })
     }
 
@@ -173,7 +174,7 @@ impl Witness {
         reply: impl for<'r> FnOnce(Result<CreateOk<'r>, Failed<WccData>>) -> Reply<'r>,
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
-            None => Verdict::Send,
+            None => Verdict::Send(Some(false)),
             Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
             Some(made) if self.was_free() || self.is_ours(&made, ftype, wanted) => Verdict::Made {
                 ours: encoded(&reply(Ok(made.ok()))),
@@ -230,7 +231,7 @@ impl Witness {
     /// A call that takes a name away: if that is gone, the call was executed, or it was gone before.
     fn gone(&mut self, name: &DirOp<'_>, procedure: Procedure, done: &Reply<'_>) -> Result<Verdict, ClientError> {
         Ok(match self.find(name)? {
-            Some(_) => Verdict::Send,
+            Some(_) => Verdict::Send(Some(true)),
             None if self.was_gone() => answer(&Reply::failed(procedure, Nfsstat3::NOENT)),
             None => answer(done),
         })
@@ -247,7 +248,7 @@ impl Witness {
     }
 
     fn link(&mut self, file: FileHandle<'_>, link: &DirOp<'_>) -> Result<Verdict, ClientError> {
-        let Some(found) = self.find(link)? else { return Ok(Verdict::Send) };
+        let Some(found) = self.find(link)? else { return Ok(Verdict::Send(Some(false))) };
         let of = self.attributes(file)?.ok();
         if self.before == Before::Known(Some(true)) {
             return Ok(answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)));

@@ -28,6 +28,7 @@ fn server(number: u64) -> Server {
         in_flight: 4 * number,
         dispatched: 1000 * number,
         uncommitted: 0,
+        fenced: false,
         foreign: None,
         latency_p50_ms: 0.5 * number as f64,
         latency_p99_ms: 12.345 * number as f64,

@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod coherent;
 pub(crate) mod counted;
 pub(crate) mod demo;
+pub(crate) mod gate;
 pub(crate) mod lines;
 pub(crate) mod load;
 pub(crate) mod members;

@@ -17,10 +17,14 @@ pub(super) struct AttributeCache {
     lasts: Duration,
     attributes: HashMap<Vec<u8>, Kept<Fattr3>>,
     /// By directory and name; none where there was no such name.
-    names: HashMap<(Vec<u8>, Vec<u8>), Kept<Option<Vec<u8>>>>,
-    /// By directory, then by the whole call.
-    pages: HashMap<Vec<u8>, HashMap<Vec<u8>, Kept<Vec<u8>>>>,
+    names: HashMap<(Bytes, Bytes), Kept<Option<Bytes>>>,
+    /// By directory.
+    pages: HashMap<Bytes, Pages>,
 }
+
+type Bytes = Vec<u8>;
+/// The pages of a directory, each by the whole call that asked for it.
+type Pages = HashMap<Bytes, Kept<Bytes>>;
 
 struct Kept<T> {
     value: T,

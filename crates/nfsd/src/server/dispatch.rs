@@ -327,7 +327,8 @@ impl Server {
             | Fault::Down
             | Fault::OtherHandles
             | Fault::WrongXid
-            | Fault::HalfReply => false,
+            | Fault::HalfReply
+            | Fault::Mute => false,
         }
     }
 

@@ -565,6 +565,10 @@ fn spoil(fault: Fault, out: &mut Vec<u8>, at: usize) -> bool {
             out.truncate(at + (out.len() - at) / 2);
             true
         }
+        Fault::Mute => {
+            out.truncate(at);
+            false
+        }
         Fault::None
         | Fault::Hang
         | Fault::Stall { .. }

@@ -343,13 +343,27 @@ impl Accord {
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
         drop(inner);
-        match anew {
+        let written = match anew {
             Some(all) => journal.begin_anew(&all),
             None => journal.append(&unwritten),
-        }
+        };
+        // What is not durable is not said: it waits, but not for ever.
+        let frames = if written { frames } else { self.keep_back(frames) };
         let fetched = self.fetches.outgoing().into_iter();
         let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
         frames.into_iter().chain(fetched).collect()
+    }
+
+    /// What cannot be said now is said later, before what comes then. What is too much is lost, as messages may be.
+    fn keep_back(&self, frames: Vec<(MemberId, Vec<Vec<u8>>)>) -> Vec<(MemberId, Vec<Vec<u8>>)> {
+        let mut inner = lock(&self.inner);
+        for (member, frames) in frames {
+            let said = &mut inner.outbox[usize::from(member.0)];
+            let later = std::mem::take(said);
+            let all: Vec<u8> = frames.into_iter().flatten().chain(later).collect();
+            *said = if all.len() <= KEPT_BACK_MAX { all } else { Vec::new() };
+        }
+        Vec::new()
     }
 
     /// Whether a mutation of these keys, and of no name, that may run twice leaves under a hold: which, and until when it may. Otherwise it is
@@ -661,3 +675,6 @@ impl Shared {
         self.exports.iter().map(|export| &export.areas.own().cached).find(|cached| cached.name() == label.export)
     }
 }
+
+/// Bytes for one member that wait until what they follow from is on disk.
+const KEPT_BACK_MAX: usize = 4 << 20;

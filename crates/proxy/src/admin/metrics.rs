@@ -140,6 +140,13 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
     let unresolved = totals.unresolved;
     page.gauge("unresolved", "Calls that wait until the export of their handle or a name is known", unresolved)?;
     page.counter("unresolved_given_up", "Calls answered JUKEBOX since that was not known in time", totals.given_up)?;
+    if let Some(journal) = super::status::journal(shared) {
+        page.gauge("journal_broken", "Whether calls wait that cannot be written down", u64::from(journal.broken))?;
+        page.counter("journal_written", "Entries of calls that must not be executed twice", journal.written)?;
+        page.counter("journal_refused", "Times that a call waited because it could not be written", journal.refused)?;
+        page.counter("journal_anew", "Files begun anew after something could not be written", journal.anew)?;
+        page.counter("journal_recalled", "Calls of the life before that came again", journal.recalled)?;
+    }
     let refusals = Refused::ALL.iter().zip(&totals.refusals).map(|((_, why), count)| ([("reason", *why)], *count));
     page.counters("refusals", "Calls refused without asking a server", refusals)
 }
@@ -272,7 +279,13 @@ fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     });
     page.gauges("server_health", "1 for the state that a server is in", states)?;
     let connects = servers.iter().map(|(pool, server)| (labels(pool, *server), pool.connects(*server)));
-    page.counters("server_connects", "Connections made to a server", connects)
+    page.counters("server_connects", "Connections made to a server", connects)?;
+    let fences = servers.iter().flat_map(|(pool, server)| {
+        let results = ["fenced", "failed"].into_iter().zip(pool.fences(*server));
+        let [first, second] = labels(pool, *server);
+        results.map(move |(result, count)| ([first, second, ("result", result)], count))
+    });
+    page.counters("server_fences", "Ends of the command that fences a server, by its result", fences)
 }
 
 fn labels(pool: &Pool, server: ServerId) -> [(&str, &str); 2] {
@@ -428,6 +441,7 @@ mod tests {
                 asked: false,
                 tries: 0,
                 claim,
+                turn: None,
             };
             let mut reply = Vec::new();
             rpc::Reply::accept(&mut reply, xid);

@@ -1,10 +1,11 @@
 //! How the daemon is, read from what it counts.
 
 use super::cache::caching;
-use crate::api::{Export, Pool, Server, Setting, Status, Subtree};
+use crate::api::{Export, Journaled, Pool, Server, Setting, Status, Subtree};
 use crate::config;
 use crate::counters::Totals;
 use crate::event::Shared;
+use crate::intents::Standing;
 use crate::peers::Peers;
 use crate::pool;
 use crate::realm::Realm;
@@ -30,10 +31,17 @@ pub(super) fn of(shared: &Shared) -> Status {
         calls: totals.answers(),
         held: totals.held,
         unknown_owners: shared.whose.counts.unknown.load(Ordering::Relaxed),
+        journal: journal(shared),
         cluster: shared.peers().map(Peers::membership),
         exports: shared.exports.iter().map(|export| of_export(shared, export)).collect(),
         pools: shared.pools.iter().map(|pool| of_pool(shared, pool)).collect(),
     }
+}
+
+/// What is written down of calls that must not be executed twice.
+pub(super) fn journal(shared: &Shared) -> Option<Journaled> {
+    let Standing { broken, written, refused, anew, recalled } = shared.intents.get()?.standing();
+    Some(Journaled { broken, written, refused, anew, recalled })
 }
 
 /// What somebody wants to be served.
@@ -141,6 +149,7 @@ fn of_server(pool: &pool::Pool, server: ServerId, uncommitted: u64) -> Server {
         name: config.name.clone(),
         address: config.address.to_string(),
         health: pool.standing(server),
+        fenced: pool.fenced(server),
         foreign: pool.foreign(server),
         in_flight: pool.servers.in_flight(server).into(),
         dispatched: pool.servers.dispatched(server).into(),

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
 #[derive(Debug, Default)]
 #[must_use = "what is marked is never cached again"]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
@@ -33,6 +34,8 @@ pub(crate) struct Touched {
     assumed: bool,
     /// Whether its first name leads somewhere, if that is known.
     led: Option<bool>,
+    /// Whether what the cache knows of names is true.
+    relied_on: bool,
     /// The part of the export whose marks these are.
     area: usize,
     /// What it may carry from one part to another.
@@ -96,7 +99,8 @@ pub(crate) enum Claimed {
 impl Cached {
     /// Marks what a mutation changes.
     pub(crate) fn claim(&self, now: Time, who: Waiter, call: &Call<'_>) -> Claimed {
-        let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
+        let relied_on = self.relies_on_marks();
+        let (mut touched, mut unfound) = (Touched { area: self.area, relied_on, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (number, (what, target)) in names.into_iter().flatten().enumerate() {
             let Some((found, contested)) = self.claim_name(now, who, &what, &mut touched) else {
@@ -357,6 +361,11 @@ impl Touched {
     /// Whether its first name leads somewhere.
     pub(crate) const fn led(&self) -> Option<bool> {
         self.led
+    }
+
+    /// Whether it is sure what is known of its first name, and that it is known where the call takes the name away.
+    pub(crate) const fn sure(&self, takes_away: bool) -> bool {
+        self.relied_on && !(takes_away && (self.loose || self.unsure))
     }
 
     /// A name of its leads nowhere. Of what makes something there, or cuts what is there, the others must know which it was.

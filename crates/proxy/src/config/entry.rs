@@ -64,6 +64,7 @@ impl Config {
             one(Table::Watch, "jobs_command", or(self.watch.jobs_command.clone().unwrap_or_default(), "none")),
             one(Table::Watch, "jobs_every", show_span(self.watch.jobs_every)),
             one(Table::State, "file", self.state.file.display().to_string()),
+            one(Table::State, "journal", self.state.journal.to_string()),
         ]);
         entries
     }
@@ -100,6 +101,7 @@ fn of_pool(pool: &Pool) -> Vec<Entry> {
         ("probe_interval", show_span(pool.probe_interval)),
         ("probe_timeout", show_span(pool.probe_timeout)),
         ("rate_peak", pool.rate_peak.map_or_else(|| "as seen".to_owned(), |peak| peak.to_string())),
+        ("on_down", pool.on_down.clone().unwrap_or_else(|| "none".to_owned())),
     ];
     at(&Place { table: Table::Pool, name: Some(pool.name.clone()) }, values)
 }

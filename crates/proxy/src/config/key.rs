@@ -288,6 +288,15 @@ pub const KEYS: &[Key] = &[
         meaning: "what the servers can do at most; only `policy = \"paper\"` asks, whose warm-up looks for a minute below 30 % of it",
         ..POOL
     },
+    Key {
+        name: "on_down",
+        takes: "a command of the shell",
+        default: Fallback::Words("none"),
+        meaning: "fences a server that took calls and has been down for half of `failover_after`, while another one is open; it is told \
+                  `MIDAS_POOL`, `MIDAS_SERVER` and `MIDAS_ADDRESS`, has 60 s and three tries; when it succeeds nothing waits for \
+                  `server_hold_max` on that server's account",
+        ..POOL
+    },
     Key { name: "path", takes: "absolute path", meaning: "what clients mount", ..EXPORT },
     Key {
         name: "source",
@@ -620,6 +629,15 @@ pub const KEYS: &[Key] = &[
         takes: "absolute path",
         default: Fallback::Value("\"/var/lib/midas/state.json\""),
         meaning: "where the targets of the warm-up are kept over a restart",
+        ..RESTART
+    },
+    Key {
+        table: Table::State,
+        name: "journal",
+        takes: "true, false",
+        default: Fallback::Value("false"),
+        meaning: "whether calls that must not be executed twice are written beside `file` before they are sent, so that a crash \
+                  of MIDAS forgets none; without a cluster, which always does",
         ..RESTART
     },
 ];

@@ -91,6 +91,8 @@ pub struct Pool {
     pub probe_timeout: Span,
     /// Calls a second that the servers can do at most; if not given, what was seen tells. Paper: P2.
     pub rate_peak: Option<u64>,
+    /// The command that fences a server which is down.
+    pub on_down: Option<String>,
 }
 
 /// A server of a pool.
@@ -259,6 +261,8 @@ pub struct Watch {
 pub struct State {
     /// Targets of the warm-up.
     pub file: PathBuf,
+    /// Whether calls that must not be executed twice are written down beside it.
+    pub journal: bool,
 }
 
 /// Finds the addresses of a host name.

@@ -208,6 +208,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
     let probe_interval = section.read("probe_interval", reading, time(PROBE_MIN, PATIENCE_MAX));
     let probe_timeout = section.read("probe_timeout", reading, time(PROBE_MIN, PATIENCE_MAX));
     let rate_peak = section.given("rate_peak", reading, count(1, RATE_MAX));
+    let on_down = section.given("on_down", reading, value::command);
     let servers = servers?;
     no_server_twice(&servers, reading);
     let mount_port = mount_port?;
@@ -226,6 +227,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
         probe_interval: probe_interval?,
         probe_timeout: probe_timeout?,
         rate_peak: rate_peak?,
+        on_down: on_down?,
     })
 }
 
@@ -419,7 +421,8 @@ fn watch(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Watch> {
 }
 
 fn state(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<State> {
-    Some(State { file: section.read("file", reading, file)? })
+    let journal = section.read("journal", reading, flag);
+    Some(State { file: section.read("file", reading, file)?, journal: journal? })
 }
 
 const THREADS_MAX: u64 = 256;

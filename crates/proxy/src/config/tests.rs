@@ -176,6 +176,7 @@ fn the_example_means_what_it_says() {
             probe_interval: Span::from_secs(1),
             probe_timeout: Span::from_secs(5),
             rate_peak: None,
+            on_down: None,
         }],
         exports: vec![Export {
             path: "/scratch".to_owned(),
@@ -206,7 +207,7 @@ fn the_example_means_what_it_says() {
         log: Log { format: LogFormat::Text, level: Level::Info },
         admin: Admin { socket: "/run/midas/midas.sock".into(), tcp: None },
         watch: Watch { jobs_file: None, jobs_command: None, jobs_every: Span::from_secs(30) },
-        state: State { file: "/var/lib/midas/state.json".into() },
+        state: State { file: "/var/lib/midas/state.json".into(), journal: false },
     };
     assert_eq!(parsed(EXAMPLE), want);
     assert_eq!(want.warnings(), Vec::<String>::new());
@@ -412,7 +413,7 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     (
         "[[pool]]",
         "colour = \"red\"",
-        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout, rate_peak",
+        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout, rate_peak, on_down",
     ),
     ("[[export]]", "access = \"rx\"", "10: access: unknown value 'rx'; did you mean 'ro'?"),
     ("[[export]]", "access = \"both\"", "10: access: unknown value 'both'; possible: ro, rw"),

@@ -43,7 +43,7 @@ impl Site {
             match self.witness.look(call).unwrap() {
                 Verdict::Answer(results) => (Some(status(&results)), None),
                 Verdict::Made { ours, otherwise } => (Some(status(&ours)), Some(status(&otherwise))),
-                Verdict::Send => (None, None),
+                Verdict::Send(_) => (None, None),
                 Verdict::Unknown => panic!("it answers"),
             }
         })
