@@ -293,12 +293,20 @@ impl Cached {
     /// Another mode from now on: when this returns, nothing is answered that was kept before.
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
-        self.parts.iter().for_each(|part| lock(part).cache.set_mode(mode));
+        for part in &self.parts {
+            let mut part = lock(part);
+            part.cache.set_mode(mode);
+            part.turns.forget();
+        }
     }
 
     /// All is forgotten, and what is on its way fills nothing.
     pub(crate) fn flush(&self) {
-        self.parts.iter().for_each(|part| lock(part).cache.flush());
+        for part in &self.parts {
+            let mut part = lock(part);
+            part.cache.flush();
+            part.turns.forget();
+        }
     }
 
     /// Whether no mutation of ours may still run.

@@ -7,6 +7,7 @@
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who, value};
 use super::places::Crossing;
+use super::turns::Leads;
 use super::{Cached, ENTRY_OVERHEAD};
 use crate::clock::file_time;
 use crate::wakes::{Waiter, Wakes};
@@ -190,9 +191,12 @@ impl Cached {
         for Touch { place, mark, tells, .. } in touched.marks {
             let mut part = self.part(place);
             let mut next = None;
+            let name = mark.key();
             if matches!(tells, Some(Tells::Leads(..))) {
-                part.claimed.remove(&mark.key());
-                next = part.turns.first(mark.key()).filter(|next| Some(*next) != waits);
+                part.claimed.remove(&name);
+                let told = reply.as_ref().filter(|_| ended == Ended::Done && self.alone()).and_then(leads);
+                part.turns.tell(name, told.map(|(kind, to)| Self::leads_to(kind, to)));
+                next = part.turns.first(name).filter(|next| Some(*next) != waits);
             }
             if let (Some(reply), Some(Tells::Attributes(role, handle))) = (&reply, &tells)
                 && let Some(wcc) = wcc(reply, *role)
@@ -266,6 +270,15 @@ impl Cached {
         self.wake(next);
     }
 
+    /// Whether nobody but this proxy changes names, and it marks what it changes.
+    fn alone(&self) -> bool {
+        self.leases.is_none() && self.relies_on_marks()
+    }
+
+    fn leads_to(kind: Kind, object: &[u8]) -> Leads {
+        if kind == Kind::Name { Leads::To(Key::of(object)) } else { Leads::Nowhere }
+    }
+
     /// Those that wait for names are woken by these.
     pub(crate) fn wake_by(&self, wakes: &Arc<Wakes>) {
         let _once = self.wakes.set(Arc::clone(wakes));
@@ -289,8 +302,11 @@ impl Cached {
         }
         part.claimed.insert(name, false);
         let mut handle = [0; HANDLE_MOST];
+        // What a call may still change of which nobody knows the end is not told.
+        let quiet = self.alone() && part.cache.holds(now, self.left(now), &name);
+        let told = part.turns.told(name).filter(|_| quiet);
         let found = match part.target(now, (place, name), what, &Who::ANYONE, &mut handle).filter(|_| self.leased()) {
-            None => Found::Unknown,
+            None => told.map_or(Found::Unknown, Found::of),
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
         };
@@ -380,6 +396,13 @@ enum Found {
 }
 
 impl Found {
+    const fn of(leads: Leads) -> Self {
+        match leads {
+            Leads::To(object) => Self::Object(object),
+            Leads::Nowhere => Self::Absent,
+        }
+    }
+
     const fn leads(&self) -> Option<bool> {
         match self {
             Self::Object(_) => Some(true),

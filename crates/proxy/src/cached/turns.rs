@@ -2,7 +2,8 @@
 //!
 //! A mutation that finds a name taken waits for all of its names until it has them all, or is given up ([`crate::queue::Queued`]). A name
 //! that is free goes to nobody younger than the oldest that waits for it, so a RENAME, which needs two names at once, gets them; age
-//! is one order over all names, so no two can lock each other out. When a name is free again its oldest waiter alone is woken.
+//! is one order over all names, so no two can lock each other out. When a name is free again its oldest waiter alone is woken. Where the
+//! name leads by then is told with it: a cache may know nothing of it, and looking it up would cost every one of them a second call.
 
 use crate::wakes::Waiter;
 use midas_core::key::Key;
@@ -10,7 +11,22 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The mutations that wait for names, by name. As many as there are calls that wait, which the memory budget bounds.
 #[derive(Debug, Default)]
-pub(super) struct Turns(HashMap<Key, BTreeSet<Waiter>>);
+pub(super) struct Turns(HashMap<Key, Line>);
+
+/// Those that wait for one name.
+#[derive(Debug, Default)]
+struct Line {
+    waiting: BTreeSet<Waiter>,
+    /// Where the last mutation has left the name leading, until the next one takes it.
+    leads: Option<Leads>,
+}
+
+/// Where a name leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    To(Key),
+    Nowhere,
+}
 
 impl Turns {
     /// Whether a mutation may take a name that is free: nobody who is older waits for it.
@@ -20,22 +36,39 @@ impl Turns {
 
     /// A mutation must wait for a name.
     pub(super) fn enter(&mut self, name: Key, who: Waiter) {
-        self.0.entry(name).or_default().insert(who);
+        self.0.entry(name).or_default().waiting.insert(who);
     }
 
     /// A mutation waits no longer.
     pub(super) fn leave(&mut self, name: Key, who: Waiter) {
-        if let Some(waiting) = self.0.get_mut(&name) {
-            waiting.remove(&who);
-            if waiting.is_empty() {
+        if let Some(line) = self.0.get_mut(&name) {
+            line.waiting.remove(&who);
+            if line.waiting.is_empty() {
                 self.0.remove(&name);
             }
         }
     }
 
+    /// A mutation has left a name leading there; whoever is next may know.
+    pub(super) fn tell(&mut self, name: Key, leads: Option<Leads>) {
+        if let Some(line) = self.0.get_mut(&name) {
+            line.leads = leads;
+        }
+    }
+
+    /// What the last mutation told. The name is taken now: it is told once.
+    pub(super) fn told(&mut self, name: Key) -> Option<Leads> {
+        self.0.get_mut(&name)?.leads.take()
+    }
+
+    /// What was told may not be true any more.
+    pub(super) fn forget(&mut self) {
+        self.0.values_mut().for_each(|line| line.leads = None);
+    }
+
     /// Whose turn it is when a name is free.
     pub(super) fn first(&self, name: Key) -> Option<Waiter> {
-        self.0.get(&name)?.first().copied()
+        self.0.get(&name)?.waiting.first().copied()
     }
 }
 
@@ -63,6 +96,19 @@ mod tests {
             assert!(!turns.may(NAME, came(at, number)), "{at} {number}");
             assert!(turns.may(Key(8), came(at, number)), "another name");
         }
+    }
+
+    #[test]
+    fn where_a_name_leads_is_told_once_and_only_to_those_who_wait() {
+        let mut turns = Turns::default();
+        turns.tell(NAME, Some(Leads::Nowhere));
+        turns.enter(NAME, came(1, 1));
+        assert_eq!(turns.told(NAME), None, "nobody waited");
+        turns.tell(NAME, Some(Leads::To(Key(8))));
+        assert_eq!((turns.told(NAME), turns.told(NAME)), (Some(Leads::To(Key(8))), None));
+        turns.tell(NAME, Some(Leads::Nowhere));
+        turns.forget();
+        assert_eq!(turns.told(NAME), None);
     }
 
     #[test]
