@@ -2,23 +2,26 @@
 //!
 //! A mutation that finds a name taken waits for all of its names until it has them all, or is given up ([`crate::queue::Queued`]). A name
 //! that is free goes to nobody younger than the oldest that waits for it, so a RENAME, which needs two names at once, gets them; age
-//! is one order over all names, so no two can lock each other out. When a name is free again its oldest waiter alone is woken. Where the
-//! name leads by then is told with it: a cache may know nothing of it, and looking it up would cost every one of them a second call.
+//! is one order over all names, so no two can lock each other out. When a name is free again its oldest waiter alone is woken. Where a
+//! mutation has left its name leading is told to the next one: a cache may know nothing of it, and looking it up would cost each of many a second call.
 
 use crate::wakes::Waiter;
 use midas_core::key::Key;
 use std::collections::{BTreeSet, HashMap};
 
-/// The mutations that wait for names, by name. As many as there are calls that wait, which the memory budget bounds.
-#[derive(Debug, Default)]
-pub(super) struct Turns(HashMap<Key, Line>);
+/// The mutations that wait for names, by name: as many as there are calls that wait, which the memory budget bounds. And where some names lead
+/// that were changed last.
+#[derive(Debug)]
+pub(super) struct Turns {
+    waiting: HashMap<Key, BTreeSet<Waiter>>,
+    /// Until the next mutation takes the name, or another one its place.
+    leads: [Option<(Key, Leads)>; TOLD],
+}
 
-/// Those that wait for one name.
-#[derive(Debug, Default)]
-struct Line {
-    waiting: BTreeSet<Waiter>,
-    /// Where the last mutation has left the name leading, until the next one takes it.
-    leads: Option<Leads>,
+impl Default for Turns {
+    fn default() -> Self {
+        Self { waiting: HashMap::new(), leads: [None; TOLD] }
+    }
 }
 
 /// Where a name leads.
@@ -36,41 +39,42 @@ impl Turns {
 
     /// A mutation must wait for a name.
     pub(super) fn enter(&mut self, name: Key, who: Waiter) {
-        self.0.entry(name).or_default().waiting.insert(who);
+        self.waiting.entry(name).or_default().insert(who);
     }
 
     /// A mutation waits no longer.
     pub(super) fn leave(&mut self, name: Key, who: Waiter) {
-        if let Some(line) = self.0.get_mut(&name) {
-            line.waiting.remove(&who);
-            if line.waiting.is_empty() {
-                self.0.remove(&name);
+        if let Some(waiting) = self.waiting.get_mut(&name) {
+            waiting.remove(&who);
+            if waiting.is_empty() {
+                self.waiting.remove(&name);
             }
         }
     }
 
     /// A mutation has left a name leading there; whoever is next may know.
     pub(super) fn tell(&mut self, name: Key, leads: Option<Leads>) {
-        if let Some(line) = self.0.get_mut(&name) {
-            line.leads = leads;
-        }
+        self.leads[name.0 as usize % TOLD] = leads.map(|leads| (name, leads));
     }
 
     /// What the last mutation told. The name is taken now: it is told once.
     pub(super) fn told(&mut self, name: Key) -> Option<Leads> {
-        self.0.get_mut(&name)?.leads.take()
+        self.leads[name.0 as usize % TOLD].take_if(|(told, _)| *told == name).map(|(_, leads)| leads)
     }
 
     /// What was told may not be true any more.
     pub(super) fn forget(&mut self) {
-        self.0.values_mut().for_each(|line| line.leads = None);
+        self.leads = [None; TOLD];
     }
 
     /// Whose turn it is when a name is free.
     pub(super) fn first(&self, name: Key) -> Option<Waiter> {
-        self.0.get(&name)?.waiting.first().copied()
+        self.waiting.get(&name)?.first().copied()
     }
 }
+
+/// Names of which it is told where they lead.
+const TOLD: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -99,16 +103,19 @@ mod tests {
     }
 
     #[test]
-    fn where_a_name_leads_is_told_once_and_only_to_those_who_wait() {
-        let mut turns = Turns::default();
-        turns.tell(NAME, Some(Leads::Nowhere));
-        turns.enter(NAME, came(1, 1));
-        assert_eq!(turns.told(NAME), None, "nobody waited");
+    fn where_a_name_leads_is_told_once_and_of_that_name_alone() {
+        let (mut turns, other) = (Turns::default(), Key(NAME.0 + TOLD as u64));
         turns.tell(NAME, Some(Leads::To(Key(8))));
+        assert_eq!(turns.told(other), None);
         assert_eq!((turns.told(NAME), turns.told(NAME)), (Some(Leads::To(Key(8))), None));
         turns.tell(NAME, Some(Leads::Nowhere));
+        turns.tell(NAME, None);
+        assert_eq!(turns.told(NAME), None, "nobody knows what the last one left");
+        turns.tell(NAME, Some(Leads::Nowhere));
+        turns.tell(other, Some(Leads::Nowhere));
+        assert_eq!(turns.told(NAME), None, "its place is another's");
         turns.forget();
-        assert_eq!(turns.told(NAME), None);
+        assert_eq!(turns.told(other), None);
     }
 
     #[test]
@@ -123,6 +130,6 @@ mod tests {
             turns.leave(NAME, came(number, number));
             turns.leave(NAME, came(number, number));
         }
-        assert!(turns.first(NAME).is_none() && turns.0.is_empty());
+        assert!(turns.first(NAME).is_none() && turns.waiting.is_empty());
     }
 }
