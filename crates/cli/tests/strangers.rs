@@ -386,9 +386,7 @@ impl Good {
 /// Everything that strangers can do: junk calls on many connections, new connections all the time, half records.
 fn stranger(at: SocketAddr, until: Instant) {
     thread::scope(|scope| {
-        for source in STRANGERS {
-            scope.spawn(move || flood(source, at, until));
-        }
+        scope.spawn(move || flood(&STRANGERS, at, until));
         scope.spawn(move || churn(STRANGERS[0], at, until));
     });
 }
@@ -396,20 +394,18 @@ fn stranger(at: SocketAddr, until: Instant) {
 /// The same of a listed client.
 fn listed(at: SocketAddr, until: Instant) {
     thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(move || flood(BAD, at, until));
-        }
+        scope.spawn(move || flood(&[BAD], at, until));
         scope.spawn(move || churn(BAD, at, until));
     });
 }
 
 /// Sends junk on some connections as fast as it is taken, and reads what comes.
-fn flood(source: Ipv4Addr, at: SocketAddr, until: Instant) {
+fn flood(sources: &[Ipv4Addr], at: SocketAddr, until: Instant) {
     let (mut lines, mut number) = (Vec::new(), 0);
     let mut sink = vec![0; 64 << 10];
     while Instant::now() < until {
         while lines.len() < LINES {
-            let Ok(raw) = dial(source, at) else { break };
+            let Ok(raw) = dial(sources[lines.len() % sources.len()], at) else { break };
             lines.push((raw, Vec::new()));
         }
         let mut moved = false;
