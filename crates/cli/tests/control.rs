@@ -152,8 +152,12 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
     let config = world.proxy.socket().with_file_name("midas.toml");
-    // With a state of its own: one that is in use is refused before.
-    let other = std::fs::read_to_string(&config).unwrap().replace("state.json", "other.json");
+    // With a state and ports of its own: those that are in use are refused before.
+    let other = |line: &str| match line.split_once(" = ") {
+        Some((key @ ("nfs" | "mount"), _)) => format!("{key} = \"127.0.0.1:0\"\n"),
+        _ => format!("{}\n", line.replace("state.json", "other.json")),
+    };
+    let other: String = std::fs::read_to_string(&config).unwrap().lines().map(other).collect();
     std::fs::write(&config, other).unwrap();
     let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
