@@ -137,6 +137,7 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds), the w
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 	MIDAS_SOAK_CALLS=10000000 cargo test --profile prove -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
+	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-cli --test late -- --nocapture
 	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
 
 # Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.

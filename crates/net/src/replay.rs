@@ -118,15 +118,15 @@ impl<T> Replays<T> {
 
     /// The client of a call that runs.
     pub fn client(&self, known: &Known) -> Option<IpAddr> {
-        self.runs(known).map(|running| running.call.client)
+        self.runs(*known).map(|running| running.call.client)
     }
 
     /// Who gets the answer of a call that runs.
     pub fn newest(&self, known: &Known) -> Option<&T> {
-        self.runs(known).map(|running| &running.asker)
+        self.runs(*known).map(|running| &running.asker)
     }
 
-    fn runs(&self, known: &Known) -> Option<&Running<T>> {
+    fn runs(&self, known: Known) -> Option<&Running<T>> {
         self.running.get(known.place as usize).filter(|running| running.number == known.number)
     }
 
@@ -172,7 +172,7 @@ impl<T> Replays<T> {
 
     /// None if it is over already.
     fn end(&mut self, known: Known) -> Option<Running<T>> {
-        self.runs(&known)?;
+        self.runs(known)?;
         let running = self.running.remove(known.place as usize);
         if let Ok(place) = self.places.find_entry(running.call.digest.word(), |place| *place == known.place) {
             place.remove();
