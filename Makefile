@@ -133,11 +133,17 @@ fuzz: ## Fuzz the wire, ten minutes a target (needs the nightly toolchain)
 .PHONY: soak
 soak: build ## Run long simulations (every workload and policy, 32 seeds), the wire's properties on 20 times the values, the cache at full size, 10 million calls through it and 5 million through three proxies that suffer everything, under the checker
 	PROPTEST_CASES=20000 cargo test --profile prove -p midas-nfs --test property --test differential
-	MIDAS_SOAK=1 cargo test --profile prove -p midas-cli --test jobstart --test memory --test ttl
+	MIDAS_SOAK=1 cargo test --profile prove -p midas-cli --test jobstart --test memory --test ttl --test onename
 	mkdir -p out
 	$(MIDAS) sim compare --servers 8 --workload all --policy all --seeds 32 --csv out/soak.csv
 	MIDAS_SOAK_CALLS=10000000 cargo test --profile prove -p midas-cli --test coherence -- --nocapture a_leased_cache_over_ganesha
+	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-cli --test late -- --nocapture
+	MIDAS_HOSTILE_SECONDS=60 cargo test --profile prove -p midas-cli --test strangers -- --nocapture hostile_clients
+	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-cli --test ownership -- --nocapture mixed_calls
+	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-sim --test fences
+	MIDAS_SOAK_CALLS=1000000 cargo test --profile prove -p midas-cli --test fences -- --nocapture --test-threads 1
 	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
+	MIDAS_DOUBT_CALLS=1000000 cargo test --profile prove -p midas-cli --test doubt -- --nocapture names_and_bytes
 
 # Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.
 .PHONY: demo

@@ -83,6 +83,8 @@ export class Tables {
     tile("cached", all > 0 ? cached / all : undefined, all > 0 ? percent(cached / all) : "–", "of all calls");
     const steered = worst(point?.exports?.map((one) => one.steered ?? 0));
     tile("steered", steered?.value, percent(steered?.value), "left their home");
+    const bound = worst(point?.exports?.map((one) => one.bound ?? 0));
+    tile("bound", bound?.value, percent(bound?.value), "one server only");
     tile("held", frame?.status?.held, count(frame?.status?.held), "for a server");
     tile("clients", frame?.status?.clients, count(frame?.status?.clients), "connections");
   }

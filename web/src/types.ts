@@ -29,6 +29,7 @@ export interface ServerPoint {
 
 export interface ExportPoint {
   steered?: number;
+  bound?: number;
   pressure?: number | null;
   thresholds?: number[];
   imbalance?: number;

@@ -38,7 +38,7 @@ const COLUMNS = [
   ["Weight", "weight", COUNT],
   ["Uncommitted", "uncommitted", COUNT],
 ];
-const TILES = { "Calls a second": SHORT, "Longest queue": SHORT, "Slowest p99": TIME, "From cache": SHARE, Steered: SHARE, Waiting: COUNT, Clients: COUNT };
+const TILES = { "Calls a second": SHORT, "Longest queue": SHORT, "Slowest p99": TIME, "From cache": SHARE, Steered: SHARE, Bound: SHARE, Waiting: COUNT, Clients: COUNT };
 /** The demo's storm: one machine, one user, one directory. */
 const STORM = { directories: "/project", clients: "127.0.1.66", users: "1066" };
 
@@ -96,7 +96,7 @@ async function storm() {
 async function meant() {
   const tiles = await page.evaluate(tilesShown);
   const wrong = tiles.filter(({ label, text, value }) => (value === "" ? text !== "–" : !reads(text, Number(value), TILES[label] ?? {})));
-  check(tiles.length === 7 && wrong.length === 0, `tiles say what is meant: ${JSON.stringify(wrong)}`);
+  check(tiles.length === 8 && wrong.length === 0, `tiles say what is meant: ${JSON.stringify(wrong)}`);
 }
 
 /** In the page. */
@@ -243,6 +243,7 @@ function untrue(tiles, { servers, calls, held, clients }) {
     "Slowest p99": [slowest.latency_p99_ms, slowest.name],
     "From cache": [undefined, "of all calls"],
     Steered: [0, "left their home"],
+    Bound: [0, "one server only"],
     Waiting: [held, "for a server"],
     Clients: [clients, "connections"],
   };

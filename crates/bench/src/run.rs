@@ -65,15 +65,16 @@ pub fn run(config: &Config, stop: &AtomicBool, watch: &mut dyn FnMut(Event<'_>))
     let mut slicer = Slicer { config, run: &shared, clock: Clock::new(), stop, history, data };
     let mut sites = Vec::new();
     let result = open_all(&slicer, &mut sites, watch).and_then(|()| measure(&slicer, &sites, watch));
-    let removed = remove_all(config, &sites, watch);
     let written = match (slicer.history.take(), &config.history) {
         (Some(history), Some(path)) => history.close().map_err(|error| RunError::File(path.clone(), error)),
         (Some(_) | None, _) => Ok(()),
     };
+    // What was measured is not lost because servers answer no more.
+    let left_behind = remove_all(config, &sites, watch);
     let cells = result?;
-    removed?;
     written?;
-    let warnings = warning::of(config, &cells);
+    let mut warnings = warning::of(config, &cells);
+    warnings.extend(left_behind);
     let targets = sites.iter().map(target_report).collect();
     let run = run_report(config, &shared, machine, started);
     Ok(Report { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), run, targets, cells, warnings })
@@ -91,16 +92,17 @@ fn open_all<'a>(
     Ok(())
 }
 
-/// Removes what was made; the first failure is told, after all were tried.
-fn remove_all(config: &Config, sites: &[Site<'_>], watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
-    let mut result = Ok(());
+/// Removes what was made; a sentence for each target where that failed.
+fn remove_all(config: &Config, sites: &[Site<'_>], watch: &mut dyn FnMut(Event<'_>)) -> Vec<String> {
+    let mut left_behind = Vec::new();
     for site in sites.iter().filter(|site| site.made && !config.keep) {
         let target = &site.target.name;
         let mut tell = |what: &str, done, total| watch(Event::Names { target, what, done, total });
-        let removed = site.remove(&mut tell);
-        result = result.and(removed.map_err(|what| RunError::target(target, format!("clean-up: {what}"))));
+        if let Err(what) = site.remove(&mut tell) {
+            left_behind.push(format!("{target}: clean-up: {what}; the work directory is left behind"));
+        }
     }
-    result
+    left_behind
 }
 
 fn measure(

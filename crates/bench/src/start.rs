@@ -40,7 +40,7 @@ pub struct Start {
 }
 
 /// What was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Started {
     /// Clients that started.
     pub clients: u32,
@@ -52,6 +52,8 @@ pub struct Started {
     pub names: u64,
     /// From the first call to the last answer.
     pub seconds: f64,
+    /// Why the run's directory is still there, if it should not be.
+    pub left_behind: Option<String>,
 }
 
 impl Start {
@@ -65,10 +67,11 @@ impl Start {
         let silent: &mut dyn FnMut(&str, usize, usize) = &mut |_, _, _| {};
         let made = Site::open(first, &run, &config, stop, silent)?;
         let result = self.search(&run, &bare, stop);
-        if !self.keep {
-            made.remove(silent).map_err(|what| RunError::target(&first.name, format!("clean-up: {what}")))?;
-        }
-        result
+        // What was seen is not lost because the servers answer no more.
+        let removed = if self.keep { Ok(()) } else { made.remove(silent) };
+        let left_behind =
+            removed.err().map(|what| format!("{}: clean-up: {what}; {} is left behind", first.name, run.directory()));
+        result.map(|started| Started { left_behind, ..started })
     }
 
     fn config(&self, target: &Target, files: u32) -> Config {
@@ -207,6 +210,7 @@ impl Start {
             missing: all * missing,
             names,
             seconds: took.as_secs_f64(),
+            left_behind: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
+use midas_core::time::Span;
 use midas_proxy::config::{Cluster, Config, ConfigError, Entry, Export, Pool, Subtree, Table};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -56,7 +57,12 @@ fn summary(file: &str, config: &Config) -> String {
 fn of_pool(config: &Config, pool: &Pool) -> String {
     let text = value_of(config, Table::Pool, &pool.name);
     let servers = if pool.servers.len() == 1 { "server" } else { "servers" };
-    format!("{}: {} {servers} ({}), staleness {}", pool.name, pool.servers.len(), text("servers"), text("staleness"))
+    let bound = match pool.staleness == Span::ZERO || pool.servers.len() == 1 {
+        true => "",
+        false => " (for so long calls on what was changed go to one server)",
+    };
+    let (count, staleness) = (pool.servers.len(), text("staleness"));
+    format!("{}: {count} {servers} ({}), staleness {staleness}{bound}", pool.name, text("servers"))
 }
 
 fn of_export(config: &Config, export: &Export) -> String {

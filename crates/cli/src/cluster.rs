@@ -128,8 +128,9 @@ fn of_member(member: &Member, own: bool, width: usize) -> String {
         (member.same_config == Some(false), "  another configuration: no leases"),
     ];
     let notes: String = notes.iter().filter(|(so, _)| *so).map(|(_, note)| *note).collect();
+    let unequal = member.unequal.as_ref().map(|it| format!("  {it}, this one does not")).unwrap_or_default();
     format!(
-        "  {:width$}  {}  {}  {view}  {link}{}{notes}",
+        "  {:width$}  {}  {}  {view}  {link}{}{notes}{unequal}",
         member.name,
         member.address,
         member.incarnation.as_deref().unwrap_or("never heard"),

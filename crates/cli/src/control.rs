@@ -102,6 +102,11 @@ pub(crate) fn tell(socket: &Path, path: &str, what: &impl Serialize) -> Result<(
     }
 }
 
+/// Asks a daemon; its answer, whatever it is.
+pub(crate) fn get(socket: &Path, path: &str) -> Result<(StatusCode, Vec<u8>), Failure> {
+    exchange(socket, Method::GET, path, Vec::new())
+}
+
 /// What the daemon says no to was typed wrong, unless it says that it could not.
 pub(crate) fn refused(status: StatusCode, answer: &[u8]) -> Failure {
     let said = match serde_json::from_slice::<api::Fault>(answer) {

@@ -9,11 +9,14 @@ use midas_proxy::api::{self, Done};
 ///
 /// Calls under way end there. What is bound to it still goes there until it ends: files with uncommitted writes, listings in
 /// progress. `midas status` shows when nothing is left. Then the server can be restarted; `midas undrain` takes it back.
-/// Forgotten when the daemon ends.
+/// Forgotten when the daemon ends. The last server of a pool that takes calls is drained only with --force.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
     /// The server as the configuration calls it, such as 10.0.0.2:2049
     server: String,
+    /// Drain it though no other server of its pool takes calls: all calls wait until one does
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -31,13 +34,13 @@ pub(crate) struct Undrain {
 
 impl Drain {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        self.daemon.tell(api::DRAIN, &api::Drain { server: self.server }, line)
+        self.daemon.tell(api::DRAIN, &api::Drain { server: self.server, force: self.force }, line)
     }
 }
 
 impl Undrain {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        self.daemon.tell(api::UNDRAIN, &api::Drain { server: self.server }, line)
+        self.daemon.tell(api::UNDRAIN, &api::Drain { server: self.server, force: false }, line)
     }
 }
 

@@ -38,6 +38,7 @@ const GROUPS: [Group; 5] = [
         "Look",
         &[
             ("status", "How a running daemon, its exports and its servers are"),
+            ("ready", "Whether it serves, as an exit code: for scripts and keepalived"),
             ("top", "The same live: queues, hot directories, who asks, events"),
             ("hot", "Who asks most, and for what: directories, clients, users"),
             ("trace", "Calls as they pass, with where each went and why"),

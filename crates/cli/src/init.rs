@@ -170,7 +170,7 @@ impl Draft {
         lines.extend(self.mount_port.map(|port| format!("mount_port = {port}")));
         lines.push(match self.staleness_s {
             Some(seconds) => format!("staleness = \"{seconds}s\"            # measured: {STALENESS}"),
-            None => format!("staleness = \"60s\"           # not measured: {STALENESS} (see `midas doctor --write`)"),
+            None => format!("staleness = \"65s\"           # not measured: {STALENESS} (see `midas doctor --write`)"),
         });
         lines.extend(self.exports_left_out.iter().map(|(path, why)| format!("\n# Left out: {path}: {why}")));
         lines.extend(

@@ -21,6 +21,7 @@ mod man;
 mod nfsd;
 mod notify;
 mod progress;
+mod ready;
 mod serve;
 mod set;
 mod signal;
@@ -61,6 +62,7 @@ enum Command {
     Doctor(doctor::Options),
     Serve(serve::Options),
     Status(status::Options),
+    Ready(ready::Options),
     Hot(hot::Options),
     Cluster(cluster::Options),
     Explain(explain::Options),
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Ok(Midas { command: Command::Doctor(options) }) => options.run(),
         Ok(Midas { command: Command::Serve(options) }) => options.run(),
         Ok(Midas { command: Command::Status(options) }) => options.run(),
+        Ok(Midas { command: Command::Ready(options) }) => options.run(),
         Ok(Midas { command: Command::Hot(options) }) => options.run(),
         Ok(Midas { command: Command::Cluster(options) }) => options.run(),
         Ok(Midas { command: Command::Explain(options) }) => options.run(),

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use midas_nfsd::{Bounds, Command, Config, Fault, Limits, Namespace, Nfsd, Seen, ServiceTimes};
+use midas_workload::units::parse_span;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use std::io::{BufRead, Write};
@@ -57,6 +58,9 @@ pub(crate) struct Options {
     /// Let every READ move its file's atime, and nothing else, in memory
     #[arg(long, conflicts_with = "dir")]
     atime: bool,
+    /// Let every server answer for so long with attributes and names that it once knew, as stock Ganesha does for 60s
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    attribute_cache: String,
     /// Connections that one server takes; further ones are closed at once
     #[arg(long, default_value_t = 16_384)]
     connections: usize,
@@ -79,7 +83,7 @@ Examples:
   mount -t nfs -o vers=3,port=12049,mountport=12049,nolock 127.0.0.1:/ /mnt
 
 Commands, one a line on standard input (SERVER is a number from 0, or `all`):
-  fault SERVER FAULT   none, hang, stall:1s/10s, slow:10ms, fail:IO, down, other-handles, wrong-xid, half-reply
+  fault SERVER FAULT   none, hang, stall:1s/10s, slow:10ms, fail:IO, down, other-handles, wrong-xid, half-reply, mute
   drop SERVER          close its connections
   restart SERVER       crash and start again: queued calls and uncommitted data are lost, the write verifier is new
   truth                print one line of JSON: executed calls by server and procedure, doubles, queues
@@ -139,7 +143,14 @@ impl Options {
             bounds: Bounds { connections: self.connections, ..Bounds::default() },
             truth: self.truth,
             atime: self.atime,
+            attribute_cache: self.attribute_cache()?,
         })
+    }
+
+    fn attribute_cache(&self) -> Result<Duration, Failure> {
+        let span =
+            parse_span(&self.attribute_cache).map_err(|error| Failure::Usage(format!("--attribute-cache: {error}")))?;
+        Ok(Duration::from_nanos(span.as_nanos()))
     }
 
     fn namespace(&self) -> Result<Namespace, Failure> {

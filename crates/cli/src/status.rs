@@ -35,6 +35,12 @@ fn show(status: &Status) -> String {
     if status.bypass {
         lines.push("bypass is on: every call goes to its home (`midas bypass off`)".to_owned());
     }
+    if status.unknown_owners > 0 {
+        lines.push(format!(
+            "handles of unknown exports: asked for {} times in vain; calls on them wait (docs/limitations.md)",
+            status.unknown_owners
+        ));
+    }
     lines.extend(status.cluster.as_ref().map(of_cluster));
     lines.extend(status.exports.iter().flat_map(of_export));
     lines.extend(status.pools.iter().flat_map(of_pool));
@@ -54,6 +60,7 @@ fn of_export(export: &Export) -> Vec<String> {
     let routes = if routes.is_empty() { "no calls yet".to_owned() } else { routes.join(", ") };
     let (policy, mode) = (of_setting("policy", &export.policy), of_setting("mode", &export.mode));
     let mut lines = vec![format!("export {} of {}: {policy}, {mode}; {routes}", export.path, export.pool)];
+    lines.extend(bound(export).map(|bound| format!("  {bound}")));
     // A cache that was never asked for has nothing to say.
     let cache = &export.cache;
     if cache.mode != "strict" || cache.demoted.is_some() || cache.reads.all() > 0 {
@@ -64,6 +71,18 @@ fn of_export(export: &Export) -> Vec<String> {
         lines.push(format!("  subtree {}: {mode}; {}", subtree.path, summary(&subtree.path, &subtree.cache)));
     }
     lines
+}
+
+/// The share of calls that only one server could serve, and by what they were bound.
+pub(crate) fn bound(export: &Export) -> Option<String> {
+    let (total, bound) = (export.routes.values().sum::<u64>(), export.bound.values().sum::<u64>());
+    if bound == 0 {
+        return None;
+    }
+    let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / total.max(1) as f64);
+    let why = export.bound.iter().filter(|(_, count)| **count > 0);
+    let why: Vec<String> = why.map(|(by, count)| format!("{by} {}", share(*count))).collect();
+    Some(format!("bound to one server: {} of calls ({}); {} fences", share(bound), why.join(", "), export.fences))
 }
 
 fn of_setting(key: &str, setting: &Setting) -> String {

@@ -72,7 +72,7 @@ fn what_is_impossible_is_said_in_one_line_that_names_what_is_possible() {
 
 #[test]
 fn what_goes_wrong_is_one_line_and_exit_code_1() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = format!("127.0.0.1:{}", midas_lab::free_port(std::net::Ipv4Addr::LOCALHOST));
     let output = midas(&format!("bench {free}/"));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");

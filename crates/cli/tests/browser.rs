@@ -6,10 +6,10 @@
 
 mod support;
 
-use midas_lab::{Part, require};
+use midas_lab::{Part, free_port, require};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use support::demo::Demo;
 use support::nfsd::Nfsd;
@@ -24,7 +24,8 @@ fn a_browser_sees_a_storm_come_and_go() {
     }
     // The demo never rests. Numbers are compared at a daemon that does, and that has no cluster.
     let nfsd = Nfsd::start(&["--servers", "4"]);
-    let more = format!("[admin]\n{ANYWHERE}\n");
+    // Its page will be where it was.
+    let more = format!("[admin]\ntcp = \"127.0.0.1:{}\"\n", free_port(Ipv4Addr::LOCALHOST));
     let mut quiet = Site { more, ..Site::of(&nfsd.endpoints()) }.start();
     let _writers = ["a", "b", "c"].map(|name| writer(&quiet, name));
     let demo = Demo::start(ROUND);
@@ -34,7 +35,10 @@ fn a_browser_sees_a_storm_come_and_go() {
     for line in BufReader::new(node.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
         println!("{line}");
         match line.as_str() {
-            END => end(&mut quiet),
+            END => {
+                quiet.signal(Signal::TERM);
+                assert!(quiet.ended().0.success(), "it ends as it should");
+            }
             AGAIN => quiet.again(),
             _ => {}
         }
@@ -64,14 +68,6 @@ fn writer(quiet: &Serve, name: &str) -> Writer {
     writer
 }
 
-/// Its page will be where it was.
-fn end(quiet: &mut Serve) {
-    let admin = quiet.admin.expect("it was asked for");
-    quiet.rewrite(ANYWHERE, &format!("tcp = \"{admin}\""));
-    quiet.signal(Signal::TERM);
-    assert!(quiet.ended().0.success(), "it ends as it should");
-}
-
 /// What it needs to know of the stage. `MIDAS_SHOTS`, if it is set, goes through: screenshots are put there.
 fn browser(demo: SocketAddr, quiet: &Serve) -> Command {
     let web = root().join("web");
@@ -89,7 +85,6 @@ fn browser(demo: SocketAddr, quiet: &Serve) -> Command {
 
 /// Seconds of a round of the demo: well within the browser's patience, which then sees a storm under every policy.
 const ROUND: u32 = 30;
-const ANYWHERE: &str = "tcp = \"127.0.0.1:0\"";
 /// What the browser asks for.
 const END: &str = "browser: end the daemon";
 const AGAIN: &str = "browser: start the daemon again";

@@ -49,7 +49,7 @@ fn a_good_file_is_told_what_it_means() {
 ok: FILE
   listen: nfs 127.0.0.1:2049, mount 127.0.0.1:20048, portmap off
   pool heads: 3 servers (127.0.0.2:12049 127.0.0.3:12049 127.0.0.4:12049), staleness 0s
-  pool spare: 1 server (127.0.0.9:2049), staleness 60s
+  pool spare: 1 server (127.0.0.9:2049), staleness 65s
   export /scratch: /srv/scratch of heads, rw for 127.0.0.0/8, squash none, insecure, first-fit, strict
 warning: pool 'spare' has no export
 ";

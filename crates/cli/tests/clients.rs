@@ -5,27 +5,27 @@ mod support;
 
 use midas_lab::raw::{Raw, call, handle};
 use midas_lab::{
-    Guest, PATIENCE, Part, Scratch, bounded, loopback, nfs_cat, nfs_cp, nfs_ls, null_call, require, rpcinfo, showmount,
-    succeeded,
+    Guest, PATIENCE, PORTMAP, Part, Scratch, USUAL_NFS, bounded, free_port, loopback, nfs_cat, nfs_cp, nfs_ls,
+    null_call, require, rpcinfo, showmount, succeeded,
 };
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Procedure};
 use midas_nfs::{portmap, rpc};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use support::counted::Counted;
 use support::nfsd::Nfsd;
 use support::serve::{Serve, Site, client};
 
-const PORTMAP: u16 = 111;
-const NFS: u16 = 2049;
-const MOUNT: u16 = 20048;
-
-/// A host of its own for the proxy, with everything at the ports where clients look for it.
-fn host() -> (Ipv4Addr, String) {
-    let host = loopback(1, &[PORTMAP, NFS, MOUNT]);
-    let listen = format!("nfs = \"{host}:{NFS}\"\nmount = \"{host}:{MOUNT}\"\nportmap = \"{host}:{PORTMAP}\"");
-    (host, listen)
+/// A host of its own for the proxy: portmap is where clients look for it, and tells them the rest;
+/// and whether NFS is where a client looks that names no version, or somebody else holds that port
+/// on every address.
+fn host() -> (Ipv4Addr, String, bool) {
+    let host = loopback(1, &[PORTMAP]);
+    let usual = TcpListener::bind((host, USUAL_NFS)).is_ok();
+    let nfs = if usual { USUAL_NFS } else { 0 };
+    let listen = format!("nfs = \"{host}:{nfs}\"\nmount = \"{host}:0\"\nportmap = \"{host}:{PORTMAP}\"");
+    (host, listen, usual)
 }
 
 #[test]
@@ -34,11 +34,12 @@ fn m_the_kernel_client_does_everything_over_three_unmodified_servers_and_mounts_
         return;
     }
     let heads = Counted::start(3);
-    let (_, listen) = host();
+    let (_, listen, usual) = host();
     let proxy = Site { listen, ..heads.site() }.start();
     // A head of Ganesha 4.3 answers INVAL to GETATTR of a device or socket that another head has made (seen directly, without
     // a proxy): no pool of such heads can serve them.
     let guest = Guest::of(&proxy.endpoint()).option("nconnect=4").scenario("basic").env("DEVICES", "no");
+    let guest = if usual { guest } else { guest.env("PLAIN_OPTIONS", "vers=3") };
     let transcript = guest.with("rpcbind").with("rpc.statd").with("flock").scenario("plain").run();
     println!("{} in {:?}", transcript.text, transcript.took);
     transcript.expect_all_ok();
@@ -60,11 +61,11 @@ fn k_every_tool_finds_it_through_portmap() {
         return;
     }
     let nfsd = Nfsd::start(&["--servers", "3", "--export", "/data"]);
-    let (host, listen) = host();
-    let _proxy = Site { listen, ..Site::of(&nfsd.endpoints()) }.start();
+    let (host, listen, _) = host();
+    let proxy = Site { listen, ..Site::of(&nfsd.endpoints()) }.start();
     let name = host.to_string();
     assert!(succeeded(&showmount(&["-e", &name])).contains("/scratch 127.0.0.0/8"));
-    Client::connect((host, MOUNT).into(), &Caller::ROOT, PATIENCE).unwrap().mount(b"/scratch").unwrap();
+    Client::connect(proxy.mount[0], &Caller::ROOT, PATIENCE).unwrap().mount(b"/scratch").unwrap();
     assert!(succeeded(&showmount(&["-a", &name])).contains("127.0.0.1:/scratch"));
     for (transport, program, version) in
         [("tcp", "100003", "3"), ("tcp", "100005", "3"), ("tcp", "100005", "1"), ("tcp", "100021", "4")]
@@ -193,9 +194,11 @@ fn portmap_answers(local: SocketAddr, other: SocketAddr, mut ask: impl FnMut(Vec
 #[test]
 fn k_portmap_answers_over_tcp_and_udp_in_both_families() {
     let nfsd = Nfsd::start(&["--export", "/data"]);
-    let host = loopback(1, &[PORTMAP]);
-    let (four, six) =
-        (SocketAddr::from((host, PORTMAP)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], midas_lab::free_port(host))));
+    let host = loopback(1, &[]);
+    let (four, six) = (
+        SocketAddr::from((host, free_port(host))),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, free_port(Ipv6Addr::LOCALHOST))),
+    );
     let listen = format!("nfs = [\"{host}:0\", \"[::1]:0\"]\nportmap = [\"{four}\", \"{six}\"]");
     let proxy = Site { listen, clients: "\"127.0.0.0/8\", \"::1\"", ..Site::of(&[nfsd.endpoint(0)]) }.start();
     let [first, second] = proxy.nfs[..] else { panic!("it listens twice: {:?}", proxy.nfs) };
@@ -232,12 +235,13 @@ fn k_portmap_answers_over_tcp_and_udp_in_both_families() {
 #[test]
 fn k_strangers_get_no_answer_over_udp() {
     let nfsd = Nfsd::start(&["--export", "/data"]);
-    let host = loopback(1, &[PORTMAP]);
-    let listen = format!("nfs = \"{host}:0\"\nportmap = \"{host}:{PORTMAP}\"");
+    let host = loopback(1, &[]);
+    let port = free_port(host);
+    let listen = format!("nfs = \"{host}:0\"\nportmap = \"{host}:{port}\"");
     let _proxy = Site { listen, clients: "\"127.0.0.1\"", ..Site::of(&[nfsd.endpoint(0)]) }.start();
     let at = |source: Ipv4Addr| {
         let udp = UdpSocket::bind((source, 0)).unwrap();
-        udp.connect((host, PORTMAP)).unwrap();
+        udp.connect((host, port)).unwrap();
         udp.set_read_timeout(Some(PATIENCE)).unwrap();
         udp
     };

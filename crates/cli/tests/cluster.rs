@@ -3,13 +3,13 @@
 
 mod support;
 
-use midas_lab::{Scratch, create, loopback, until};
+use midas_lab::{Scratch, common_port, create, loopback, until};
 use midas_net::Client;
 use midas_nfs::nfs3::{Call, FileHandle, Reply};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,9 +31,15 @@ fn get(daemon: &Serve, path: &str) -> String {
     answer
 }
 
+/// Where the first of three members listens; the others have the next addresses and the same port.
+fn three() -> SocketAddrV4 {
+    let first = loopback(3, &[]);
+    SocketAddrV4::new(first, common_port(first, 3))
+}
+
 /// The table of two proxies, a and b, and a witness, w, for one of them.
-fn table(first: u32, member: u32, key: &Path) -> String {
-    let at = |member: u32| format!("{}:{PORT}", Ipv4Addr::from(first + member));
+fn table(first: SocketAddrV4, member: u32, key: &Path) -> String {
+    let at = |member: u32| SocketAddrV4::new(Ipv4Addr::from(u32::from(*first.ip()) + member), first.port());
     format!(
         "[cluster]\nname = \"test\"\nlisten = \"{}\"\nme = \"{}\"\nkey_file = \"{}\"\nlease = \"1s\"\nsuspect_after = \"2s\"\n\
          members = [\"a={}\", \"b={}\", \"w={} witness\"]\n",
@@ -79,7 +85,7 @@ fn two_proxies_and_a_witness_agree_and_go_on_when_one_is_lost() {
     assert!(midas(&format!("cluster key {}", key.display())).status.success());
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!midas(&format!("cluster key {}", key.display())).status.success(), "a key is not written over");
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32| Site { more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
     let (a, b, w) = (site(0).start(), site(1).start(), witness(&site(2)));
     until("all three agree", || [&a, &b, &w].into_iter().all(|daemon| present(daemon) == 3));
@@ -141,11 +147,50 @@ fn who_is_cut_off_says_so_on_every_surface_and_lets_calls_without_leases_pass_at
 }
 
 #[test]
+fn a_member_whose_writes_hang_is_not_ready_says_why_and_is_ready_again_when_it_is_back() {
+    let nfsd = Nfsd::start(&["--servers", "2"]);
+    let members = Members::start(|| Site { export: LEASED, ..Site::of(&nfsd.endpoints()) });
+    let (lost, near) = (&members.daemons[2], &members.daemons[0]);
+    let ask = |daemon: &Serve, what: &str| midas(&format!("ready {what} --socket {}", daemon.socket().display()));
+    until("all are ready", || members.daemons.iter().all(|daemon| ask(daemon, "--writes").status.success()));
+    assert!(get(lost, "/ready").starts_with("HTTP/1.1 200"));
+    members.cut_off(2);
+    let why = "writes hang: c is cut off from the majority of its cluster";
+    for what in ["", "--writes"] {
+        until("it is not ready", || ask(lost, what).status.code() == Some(1));
+        let said = String::from_utf8(ask(lost, what).stderr).unwrap();
+        assert!(said.contains(why), "midas ready {what}: {said}");
+    }
+    for path in ["/ready", "/ready?writes"] {
+        let answer = get(lost, path);
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(why), "{path}: {answer}");
+    }
+    let told: Value = serde_json::from_slice(&ask(lost, "--json").stdout).unwrap();
+    assert!(told["error"].as_str().unwrap().contains(why), "{told}");
+    // Reads go to the servers.
+    assert!(ask(lost, "--reads").status.success() && get(lost, "/ready?reads").starts_with("HTTP/1.1 200"));
+    assert!(get(lost, "/ready?all").starts_with("HTTP/1.1 400"));
+    for surface in ["status", "top --once"] {
+        let shown = lost.command(surface);
+        assert!(shown.contains(why), "midas {surface} says:\n{shown}");
+    }
+    let status: Value = serde_json::from_str(&lost.command("status --json")).unwrap();
+    assert_eq!((&status["writes_hang"][0], &status["not_ready"][0]), (&Value::from(why), &Value::from(why)));
+    assert!(metrics(lost).contains("midas_writes_ready 0") && metrics(lost).contains("midas_ready 1"));
+    members.missed(2);
+    until("the others serve writes", || ask(near, "--writes").status.success());
+    members.heal();
+    members.whole();
+    until("it is ready again", || ask(lost, "--writes").status.success());
+    assert!(metrics(lost).contains("midas_writes_ready 1"));
+}
+
+#[test]
 fn members_that_differ_answer_nothing_from_caches_until_they_agree_and_everything_else_goes_on() {
     let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
     let key = place.path().join("key");
     midas_proxy::create_cluster_key(&key).unwrap();
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32, clients: &'static str| Site {
         export: LEASED,
         clients,
@@ -179,7 +224,7 @@ fn with_a_witness_one_proxy_goes_on_with_leases_and_mutations_when_the_other_die
     let (mut nfsd, place) = (Nfsd::start(&["--servers", "2", "--truth"]), Scratch::new());
     let key = place.path().join("key");
     midas_proxy::create_cluster_key(&key).unwrap();
-    let first = u32::from(loopback(3, &[PORT]));
+    let first = three();
     let site = |member: u32| Site { export: LEASED, more: table(first, member, &key), ..Site::of(&nfsd.endpoints()) };
     let (a, mut b, _w) = (site(0).start(), site(1).start(), witness(&site(2)));
     until("both hold leases", || present(&a) == 3 && leased(&a) && leased(&b));
@@ -201,4 +246,3 @@ const READS: u64 = 20;
 const CREATES: u32 = 20;
 /// How long a call without leases would wait for members that do not answer.
 const INTENT_WAIT: Duration = Duration::from_millis(500);
-const PORT: u16 = 7049;

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use support::coherent::{leased, reported, soak, through};
 
@@ -74,6 +75,30 @@ fn embedded_servers_over_one_namespace_are_linearizable_and_the_command_says_so(
     let (code, text) = said(&midas(&[history.to_str().unwrap(), "--json"]));
     assert!(code == Some(2) && text.contains("cut off"), "{text}");
     assert_eq!(midas(&["--mode", "ttl", "x"]).status.code(), Some(2));
+}
+
+/// The server goes away when all calls are made and the clean-up has begun: what was seen is there,
+/// and what is left behind is said.
+#[test]
+fn a_clean_up_that_gets_no_answer_does_not_lose_the_history() {
+    let config = Config { listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))], ..Config::default() };
+    let nfsd = Nfsd::start(&config, &Arc::new(Namespace::memory(Limits::default()))).unwrap();
+    let scratch = Scratch::new();
+    let target = Target::parse(&format!("{}/", nfsd.addresses()[0])).unwrap();
+    let usual = Coherence::new(vec![target], scratch.path().join("calls"));
+    let config = Coherence { calls: 2000, duration: LIMIT, timeout: Duration::from_millis(500), ..usual };
+    let mut nfsd = Some(nfsd);
+    let done = midas_bench::coherence::run(&config, &AtomicBool::new(false), &mut |what, _, _| {
+        if what == "removing" {
+            drop(nfsd.take());
+        }
+    });
+    let done = done.unwrap();
+    assert!(nfsd.is_none(), "nothing was removed");
+    let why = done.left_behind.clone().unwrap();
+    assert!(why.contains("clean-up") && why.contains("midas-bench-"), "{why}");
+    let (_, report) = support::coherent::judged(&config, done);
+    assert!(report.calls >= 2000 && report.violations == 0, "{report:#?}");
 }
 
 /// A name's calls can be looked at, and those of the object that one of them found.
@@ -185,7 +210,7 @@ fn violations(rules: Rules, seed: u64, late: Duration) -> u64 {
 }
 
 /// Of so many calls at least one is of each kind and is done.
-const RARE: u64 = 2_500;
+const RARE: u64 = 10_000;
 /// Steps of which the checker may know nothing, and changes of which nobody knows whether they were executed, in a run of any length.
 const UNDECIDED_MOST: u64 = 100;
 const UNKNOWN_MOST: u64 = 3;

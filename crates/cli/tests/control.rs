@@ -3,15 +3,17 @@
 
 mod support;
 
-use midas_lab::raw::handle;
+use midas_lab::raw::{self, Raw, handle};
 use midas_lab::{Scratch, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, Nfsstat3};
+use midas_nfs::nfs3::{Call, DirOp, Nfsstat3};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use support::load::Load;
 use support::midas;
 use support::nfsd::Nfsd;
@@ -150,8 +152,12 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && said.starts_with("midas: no daemon at /nowhere"), "{said}");
     let config = world.proxy.socket().with_file_name("midas.toml");
-    // With a state of its own: one that is in use is refused before.
-    let other = std::fs::read_to_string(&config).unwrap().replace("state.json", "other.json");
+    // With a state and ports of its own: those that are in use are refused before.
+    let other = |line: &str| match line.split_once(" = ") {
+        Some((key @ ("nfs" | "mount"), _)) => format!("{key} = \"127.0.0.1:0\"\n"),
+        _ => format!("{}\n", line.replace("state.json", "other.json")),
+    };
+    let other: String = std::fs::read_to_string(&config).unwrap().lines().map(other).collect();
     std::fs::write(&config, other).unwrap();
     let (code, _, said) = world.try_run(&format!("serve --config {}", config.display()));
     assert!(code == Some(1) && said.contains("another daemon answers there"), "{said}");
@@ -160,7 +166,7 @@ fn what_cannot_be_is_refused_in_one_line_that_names_what_is_possible() {
 #[test]
 fn under_load_every_change_holds_for_every_call_after_its_command_returned() {
     let world = World::new(&["--service", "const:1ms"], "");
-    let load = Load::start(&world.proxy, "--op lookup --depth 4 --connections 8 --duration 25s --timeout 60s");
+    let load = Load::start(&world.proxy, "--op lookup --depth 4 --connections 8 --duration 40s --timeout 60s");
     let until = |what: &str, there: &dyn Fn() -> bool| {
         until(what, || {
             load.goes_on();
@@ -296,6 +302,27 @@ fn without_a_server_it_lives_and_is_not_ready_and_says_why() {
     assert!(second.status.code() == Some(1) && said.contains("another daemon runs with the state file"), "{said}");
 }
 
+#[test]
+fn while_a_write_waits_for_a_server_for_long_it_is_not_ready_and_reads_that_are_served_are() {
+    let mut nfsd = Nfsd::start(&["--servers", "2"]);
+    let proxy = Serve::start(&nfsd.endpoints());
+    let ask = |request| http(&mut UnixStream::connect(proxy.socket()).unwrap(), request, "");
+    assert_eq!(ask("GET /ready").0, 200);
+    let (mut client, root) = proxy.client();
+    for server in 0..2 {
+        nfsd.tell(&format!("fault {server} down"));
+    }
+    let waits = thread::spawn(move || drop(mkdir(&mut client, &root, b"late")));
+    until("the write has waited for long", || ask("GET /ready?writes").1.contains("waited for a server for 1"));
+    let (status, said) = ask("GET /ready");
+    assert!(status == 503 && said.contains("writes hang: one has waited for a server for 1"), "{said}");
+    for server in 0..2 {
+        nfsd.tell(&format!("fault {server} none"));
+    }
+    waits.join().unwrap();
+    until("it is ready again", || ask("GET /ready").0 == 200);
+}
+
 /// One exchange over a connection of its own.
 fn http(stream: &mut (impl Read + Write), request: &str, body: &str) -> (u16, String) {
     let length = body.len();
@@ -348,4 +375,84 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         assert_eq!(samples.get(&all), Some(count), "{all}");
     }
     samples
+}
+
+/// One typing error must not stop every client: what nobody else serves is drained only on purpose,
+/// over the socket as by the command.
+#[test]
+fn the_last_server_that_takes_calls_is_drained_by_force_alone() {
+    let world = World::new(&[], "");
+    let [first, second, third] = [0, 1, 2].map(|server| &world.servers[server]);
+    world.run(&format!("drain {first}"));
+    world.run(&format!("drain {second}"));
+    let (code, out, said) = world.try_run(&format!("drain {third}"));
+    assert!(code != Some(0) && out.is_empty(), "{out} {said}");
+    for word in ["last server of heads that takes calls", "--force", third] {
+        assert!(said.contains(word), "no '{word}' in: {said}");
+    }
+    let body = format!("{{\"server\": \"{third}\"}}");
+    let (status, answer) = http(&mut UnixStream::connect(world.proxy.socket()).unwrap(), "POST /api/v1/drain", &body);
+    assert!(status == 400 && answer.contains("--force"), "{status} {answer}");
+    assert_eq!(world.servers("health")[2], "up", "nothing was changed");
+    // One that is drained already is not the last that takes calls.
+    world.run(&format!("drain {first}"));
+    let said = world.run(&format!("drain {third} --force"));
+    assert!(said.contains("no other server of heads takes calls"), "{said}");
+    world.run(&format!("undrain {third}"));
+}
+
+/// Two hundred calls wait for the only server when it comes back. It may have eight at once, and
+/// one more for each that it has answered: at most 128 when the rest is less than that.
+#[test]
+fn a_server_that_comes_back_is_not_given_all_that_waited_at_once() {
+    let nfsd = Nfsd::start(&["--service", "const:300ms", "--workers", "256"]);
+    let proxy = Site::of(&nfsd.endpoints()).start();
+    let (_, root) = proxy.client();
+    let server = nfsd.addresses[0];
+    proxy.command(&format!("drain {server} --force"));
+    let mut clients: Vec<Raw> = (0..4).map(|_| Raw::connect(proxy.nfs[0])).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let call = |call: usize| {
+            let name = format!("{number} {call}").into_bytes();
+            raw::in_one_fragment(&raw::nfs(
+                call as u32 + 1,
+                &Call::Lookup { what: DirOp { dir: handle(&root), name: &name } },
+            ))
+        };
+        client.say(&(0..50).flat_map(call).collect::<Vec<u8>>());
+    }
+    let status = || -> Value { serde_json::from_str(&proxy.command("status --json")).unwrap() };
+    until("all wait", || status()["held"] == 200);
+    proxy.command(&format!("undrain {server}"));
+    let mut most = 0;
+    until("none waits", || {
+        let status = status();
+        let under_way = status["pools"][0]["servers"][0]["in_flight"].as_u64().unwrap();
+        most = most.max(under_way);
+        status["held"] == 0 && under_way == 0
+    });
+    for client in &mut clients {
+        for _ in 0..50 {
+            assert_eq!(raw::status(&client.receive()), Nfsstat3::NOENT);
+        }
+    }
+    assert!((1..=128).contains(&most), "{most} at once");
+}
+
+/// A server that hangs takes connections and says nothing. The log and the events say that, and not
+/// what the system calls its socket.
+#[test]
+fn a_server_that_hangs_is_said_not_to_answer() {
+    let nfsd = Nfsd::start(&[]);
+    let pool = "probe_timeout = \"200ms\"\n".to_owned();
+    let proxy = Site { pool, ..Site::of(&nfsd.endpoints()) }.start();
+    proxy.until(0, "it takes calls", |server| server["health"] == "up");
+    nfsd.signal(Signal::STOP);
+    let said = proxy.said("server is down", 1);
+    let events = proxy.command("top --once --view events --width 200");
+    nfsd.signal(Signal::CONT);
+    for text in [said, events] {
+        assert!(text.contains("it did not answer within 200 ms"), "{text}");
+        assert!(!text.contains("temporarily unavailable"), "{text}");
+    }
 }

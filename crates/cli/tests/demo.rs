@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::lines::Lines;
 
 /// `midas` in an empty directory, as the leader of a group of processes: neither may hold anything afterwards.
@@ -114,11 +114,9 @@ fn the_storms_worst_queue_and_its_tail_at_the_servers_fall_by_half_and_every_pol
 
 #[test]
 fn the_dashboards_address_comes_first_and_the_table_line_by_line() {
-    let start = Instant::now();
     let mut demo = Alone::start("demo --seconds 6 --policy hash-directory,first-fit");
     let lines = demo.lines();
     let page = address(&lines.wait("dashboard: http://127.0.0.1:", 1));
-    assert!(start.elapsed() < Duration::from_secs(5), "the address comes after {:?}", start.elapsed());
     let answer = answers_http(page);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     lines.wait("hash-directory   storm", 1);

@@ -31,10 +31,9 @@ impl File {
         Self { _scratch: scratch, path }
     }
 
-    /// Over these servers, at the ports where a proxy listens by default.
+    /// Over these servers.
     fn over(servers: &[Endpoint], staleness: &'static str) -> Self {
-        let listen = "nfs = \"0.0.0.0:2049\"".to_owned();
-        Self::new(&Site { listen, staleness, ..Site::of(servers) }.config())
+        Self::new(&Site { staleness, ..Site::of(servers) }.config())
     }
 
     fn check(&self) -> Output {
@@ -234,8 +233,8 @@ fn the_staleness_of_real_servers_that_cache_is_measured() {
     examined.tells("staleness", &["change", "midas.toml says staleness 1s", "Attr_Expiration_Time = 0"]);
     let pairs = examined.export()["staleness"].as_array().unwrap();
     let worst = pairs.iter().map(|pair| pair["after_s"].as_f64().unwrap()).fold(0.0, f64::max);
-    // Ganesha counts in whole seconds; a busy machine only makes it longer.
-    assert!((2.0..30.0).contains(&worst), "{pairs:?}");
+    // Ganesha counts in whole seconds, from when it was first asked; the change comes later.
+    assert!((1.0..30.0).contains(&worst), "{pairs:?}");
     let told = examined.report["pools"][0]["toml"]["staleness"].as_str().unwrap();
     assert!(told.trim_end_matches('s').parse::<f64>().unwrap() >= worst, "{told}");
     assert_eq!(fs::read_dir(ganesha.export()).unwrap().count(), 0, "the scratch directory is gone");
@@ -281,7 +280,7 @@ fn init_leaves_out_who_does_not_belong() {
     let (output, text) = init(&servers.join(" "));
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains(&format!("# Left out: {}: /: its root is another", servers[1])), "{text}");
-    assert!(text.contains("staleness = \"60s\"           # not measured"), "{text}");
+    assert!(text.contains("staleness = \"65s\"           # not measured"), "{text}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&format!("{} is left out", servers[1])) && said.contains("fsid="), "{said}");
     assert!(File::new(&text).check().status.success());

@@ -97,6 +97,10 @@ fn a_storm_is_named(export: &'static str, hits: bool) {
     }
     something_heavier(&proxy, &calm[0]);
     let wire = Wire::new(&proxy, Ipv4Addr::new(127, 0, 0, 77), 1234);
+    // On a busy machine a question alone takes long.
+    let asked = Instant::now();
+    hot(&proxy);
+    let question = asked.elapsed();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let (start, _calm) = (Instant::now(), Calm(&stop));
@@ -106,13 +110,18 @@ fn a_storm_is_named(export: &'static str, hits: bool) {
             places.iter().all(|(kind, want)| first(hot, kind).0 == *want)
         };
         until("the storm to be named", || named(&hot(&proxy)));
-        assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
+        let took = start.elapsed();
+        let asked = Instant::now();
+        hot(&proxy);
+        let question = question.max(asked.elapsed());
+        assert!(took < Duration::from_secs(2) + 3 * question, "it took {took:?}, a question {question:?}");
         until("the storm to be most of what happens", || first(&hot(&proxy), "directories").1 > 0.5);
         until("the client's job", || hot(&proxy)["clients"][0]["job"] == "4711");
         let seen = hot(&proxy);
         let share = seen["directories"][0]["hits"].as_f64().unwrap();
         assert_eq!(share > 0.5, hits, "{seen:#}");
-        assert!(seen["directories"][0]["handle"].is_string(), "the socket shows handles: {seen:#}");
+        // Of hits a sample is looked at, and a call on a file says nothing of its directory's handle.
+        until("the socket to show handles", || hot(&proxy)["directories"][0]["handle"].is_string());
         let text = proxy.command("hot --by time");
         assert!(text.contains("/scratch/run 7/storm") && text.contains("4711"), "{text}");
         let open: Value = serde_json::from_str(&get(&proxy, "/api/v1/hot")).unwrap();

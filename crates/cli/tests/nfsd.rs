@@ -5,8 +5,8 @@ mod support;
 
 use midas_lab::raw::{Raw, getattr, in_one_fragment, status};
 use midas_lab::{
-    Guest, PATIENCE, Part, Scratch, bounded, hostile, loopback, nfs_cat, nfs_cp, nfs_ls, require, rpcinfo, showmount,
-    succeeded, until,
+    Guest, PATIENCE, PORTMAP, Part, Scratch, bounded, hostile, loopback, nfs_cat, nfs_cp, nfs_ls, require, rpcinfo,
+    showmount, succeeded, until,
 };
 use midas_nfs::nfs3::{Call, Nfsstat3};
 use midas_nfs::record::mark;
@@ -62,8 +62,8 @@ fn k_showmount_and_rpcinfo_are_answered() {
     if !(require(Part::Rpcinfo) && require(Part::Showmount)) {
         return;
     }
-    let host = loopback(1, &[111]);
-    let nfsd = Nfsd::start(&["--export", "/data", "--portmap", &format!("{host}:111")]);
+    let host = loopback(1, &[PORTMAP]);
+    let nfsd = Nfsd::start(&["--export", "/data", "--portmap", &format!("{host}:{PORTMAP}")]);
     let name = host.to_string();
     assert!(succeeded(&showmount(&["-e", &name])).contains("/data (everyone)"));
     let _mounted = nfsd.endpoint(0).client();

@@ -311,9 +311,11 @@ fn events_are_told_as_lines_of_json() {
     let of = |line: String| -> Value { serde_json::from_str(&line).unwrap() };
     assert_eq!(of(daemon.said("\"serving\"", 1))["nfs"], daemon.nfs[0].to_string());
     daemon.rewrite("[\"127.0.0.0/8\"]", "[\"10.0.0.0/8\"]");
-    let (mut client, root) = daemon.client();
+    let (_client, root) = daemon.client();
     daemon.signal(Signal::HUP);
     daemon.said("\"reloaded\"", 1);
+    daemon.said("connections ended", 1);
+    let mut client = Client::connect(daemon.nfs[0], &Caller::ROOT, PATIENCE).unwrap();
     let object = handle(&root);
     for _ in 0..20 {
         assert_eq!(client.nfs(&Call::Getattr { object }).unwrap().status(), Nfsstat3::ACCES);

@@ -5,7 +5,7 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{Ganesha, PATIENCE, Part, bounded, loopback, mounted, require, succeeded};
+use midas_lab::{Ganesha, PATIENCE, Part, bounded, free_port, loopback, mounted, require, succeeded};
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, Entry, Fattr3, Nfsstat3, Nfstime3, PostOpAttr, Procedure, Reply, Sattr3};
 use midas_nfs::rpc::{self, Credential, OpaqueAuth, flavor};
@@ -26,7 +26,6 @@ const OTHER: u32 = 1003;
 const STRANGER: u32 = 1004;
 const GROUP: u32 = 2001;
 const ELSE: u32 = 2002;
-const NFS: u16 = 2049;
 
 /// Who asks. The superuser is first: what it was told must not be told to those who follow.
 fn users() -> [Caller; 7] {
@@ -294,12 +293,13 @@ fn a_server_that_decides_otherwise_than_by_mode_bits_is_believed() {
         rpc::Call { credential: OpaqueAuth { flavor: flavor::SYS, body: &body }, ..*call }.encode(&mut out);
         Some(out)
     };
-    let address = loopback(1, &[NFS, head.mount_port]);
-    let gate = Switch::changing((address, NFS).into(), (head.address, head.nfs_port).into(), Box::new(list));
-    let _mount = Switch::start((address, head.mount_port).into(), (head.address, head.mount_port).into());
-    let site = Site::over(vec![gate.address], Some(head.mount_port), &head.path);
+    let address = loopback(1, &[]);
+    let [nfs, mount] = [free_port(address), free_port(address)];
+    let gate = Switch::changing((address, nfs).into(), (head.address, head.nfs_port).into(), Box::new(list));
+    let _mount = Switch::start((address, mount).into(), (head.address, head.mount_port).into());
+    let site = Site::over(vec![gate.address], Some(mount), &head.path);
     let proxy = Site { export: EXPORT, ..site }.start();
-    let mut ways = Ways::new(mounted(gate.address, (address, head.mount_port).into(), &head.path), &proxy);
+    let mut ways = Ways::new(mounted(gate.address, (address, mount).into(), &head.path), &proxy);
     let reads = || READS.iter().filter_map(|read| gate.calls().get(&(*read as u32)).copied()).sum();
     let [.., stranger] = users();
     for (name, expected) in [("in", Nfsstat3::OK), ("out", Nfsstat3::ACCES)] {

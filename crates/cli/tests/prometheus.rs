@@ -244,7 +244,8 @@ fn promtool_takes_rules_and_configuration_and_the_rules_pass_their_tests() {
 #[test]
 fn every_metric_stands_in_its_page_with_its_type_and_labels_and_nothing_else_does() {
     let world = World::new();
-    let told = families(&metrics(world.first()));
+    let mut told = families(&metrics(world.first()));
+    told.extend(families(&metrics(&alone_with_journal(&world.nfsd))));
     let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     let written: BTreeMap<String, Family> = page.lines().filter_map(row).collect();
     let names = |families: &BTreeMap<String, Family>| families.keys().cloned().collect::<BTreeSet<String>>();
@@ -255,6 +256,17 @@ fn every_metric_stands_in_its_page_with_its_type_and_labels_and_nothing_else_doe
         // One without samples shows no labels.
         assert!(family.1.is_empty() || &family.1 == labels, "{name}: {:?}, written: {labels:?}", family.1);
     }
+}
+
+/// A daemon without a cluster that writes down what it must not forget.
+fn alone_with_journal(servers: &Nfsd) -> Serve {
+    let more = "[admin]\ntcp = \"127.0.0.1:0\"\n".to_owned();
+    let mut daemon = Serve::of(&Site { more, ..Site::of(&servers.endpoints()) }.config());
+    daemon.rewrite("[state]\n", "[state]\njournal = true\n");
+    daemon.signal(Signal::TERM);
+    daemon.ended();
+    daemon.again();
+    daemon
 }
 
 /// A type, and labels.

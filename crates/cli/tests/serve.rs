@@ -6,9 +6,9 @@ mod support;
 use midas_conformance::{Difference, diff, faults, run};
 use midas_lab::{Ganesha, Guest, Part, Scratch, nfs_cat, nfs_cp, nfs_ls, require, until};
 use std::fs;
-use support::load::Load;
+use support::load::Rounds;
 use support::nfsd::Nfsd;
-use support::serve::Serve;
+use support::serve::{Serve, Site};
 use support::target;
 
 #[test]
@@ -103,11 +103,31 @@ fn waiting(nfsd: &mut Nfsd, server: usize) -> u64 {
 }
 
 #[test]
+fn two_daemons_with_one_configuration_draw_differently_and_so_do_their_exports() {
+    let (nfsd, second) = (Nfsd::start(&["--servers", "2"]), Nfsd::start(&["--export", "/other"]));
+    let address = second.addresses[0];
+    let more = format!(
+        "[[pool]]\nname = \"other\"\nservers = \"{address}\"\n\
+         [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [\"127.0.0.0/8\"]\n[log]\nlevel = \"debug\"\n"
+    );
+    let site = Site { more, ..Site::of(&nfsd.endpoints()) };
+    // Proxies that draw alike steer the same calls to the same servers at the same time.
+    let daemons: Vec<Serve> = (0..2).map(|_| site.start()).collect();
+    let seeds = daemons.iter().flat_map(|daemon| {
+        ["/scratch", "/other"].map(|export| {
+            let line = daemon.said(&format!("seeded export={export}"), 1);
+            line.split_once("seed=").unwrap().1.to_owned()
+        })
+    });
+    let seeds: std::collections::BTreeSet<String> = seeds.collect();
+    assert_eq!(seeds.len(), 4, "{seeds:?}");
+}
+
+#[test]
 fn servers_go_down_hang_and_restart_and_clients_see_no_error_and_nothing_runs_twice() {
     let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let proxy = Serve::start(&nfsd.endpoints());
-    let load = "--workload zipf:1.1 --depth 8 --connections 8 --duration 10s --timeout 30s";
-    let load = Load::start(&proxy, load);
+    let load = Rounds::start(&proxy, "--workload zipf:1.1 --depth 8 --connections 8 --timeout 30s");
     let mut done = served(&mut nfsd);
     for command in ["fault 1 down", "fault 1 none", "fault 2 hang", "fault 2 none", "drop 0", "restart 0"] {
         // What came before has been lived through: calls wait where the server hangs, and go on everywhere else.

@@ -4,9 +4,9 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{PATIENCE, bounded, mkdir, until};
+use midas_lab::{PATIENCE, bounded, mkdir, readable, until};
 use midas_nfs::nfs3::{Call, Nfsstat3};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -195,6 +195,27 @@ fn keys_change_the_view_and_the_terminal_is_given_back() {
     session.until("paused", 1);
     session.press("q");
     session.end(0);
+}
+
+/// A terminal's window is closed, or its connection breaks: whoever drew to it must not stay, least
+/// of all at full speed.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let (_nfsd, proxy) = world();
+    let session = Session::start(&proxy);
+    session.until("[1 servers]", 1);
+    let pid = Pid::from_raw(fs::read_to_string(&session.pid).unwrap().trim().parse().unwrap()).unwrap();
+    let top = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    // `script` is the other end of the terminal.
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+    if !readable(&top, PATIENCE) {
+        kill_process(pid, Signal::KILL).unwrap();
+        panic!("it outlives its terminal");
+    }
+    let Session { mut child, .. } = session;
+    child.wait().unwrap();
 }
 
 #[test]

@@ -536,6 +536,7 @@ impl<A: Above> Driver<A> {
             silent: heard.map(|heard| now.duration_since(heard.at)),
             version: if own { Some(*self.settings.versions.end()) } else { heard.map(|heard| heard.version) },
             software: heard.map_or_else(|| self.settings.software.clone(), |heard| heard.software.clone()),
+            unequal: peer.and_then(|peer| peer.unequal.clone()),
             epoch: if own { Some(self.view.epoch) } else { pulse.map(|pulse| pulse.epoch) },
             leaving: if own { self.leaving } else { pulse.is_some_and(|pulse| pulse.leaving) },
             same: if own { Some(true) } else { pulse.map(|pulse| pulse.digest == self.settings.digest) },

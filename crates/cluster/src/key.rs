@@ -13,6 +13,8 @@ pub struct Key {
     pub(crate) greeting: [u8; 32],
     /// What keys of sessions are derived from.
     pub(crate) session: [u8; 32],
+    /// What members know calls by.
+    digests: [u8; 32],
 }
 
 impl Key {
@@ -21,7 +23,13 @@ impl Key {
         (bytes.len() >= BYTES_MIN).then(|| Self {
             greeting: blake3::derive_key("midas-cluster 1: greetings", bytes),
             session: blake3::derive_key("midas-cluster 1: sessions", bytes),
+            digests: blake3::derive_key("midas-cluster 1: digests", bytes),
         })
+    }
+
+    /// A key for digests that all members make alike and nobody else can aim at.
+    pub const fn digests(&self) -> [u8; 32] {
+        self.digests
     }
 
     /// The key in this file. One that others can read is no secret, and is refused.

@@ -34,6 +34,6 @@ pub use post::Sender;
 pub use refusal::{Refusal, Refused};
 pub use replace::replace;
 pub use session::{DATAGRAM_MAX, FRAME_MAX};
-pub use settings::{Above, Link, MEMBERS_MAX, Member, Settings};
+pub use settings::{Above, Link, MEMBERS_MAX, Member, Settings, Unequal};
 pub use status::{MemberStatus, Status, Traffic};
 pub use view::View;

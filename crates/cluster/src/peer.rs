@@ -1,7 +1,7 @@
 //! Another member as this one knows it.
 
 use crate::pulse::Pulse;
-use crate::settings::{Link, Member};
+use crate::settings::{Link, Member, Unequal};
 use crate::status::Traffic;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     /// As the upper half knows it.
     pub(crate) told: Link,
     pub(crate) traffic: Traffic,
+    /// What it said of itself when it last spoke none of our versions.
+    pub(crate) unequal: Option<Unequal>,
 }
 
 /// The last life of a member that was heard of.
@@ -45,6 +47,7 @@ impl Peer {
             rtt: None,
             told: Link::Down,
             traffic: Traffic::default(),
+            unequal: None,
         }
     }
 

@@ -58,9 +58,23 @@ pub trait Above: Send + 'static {
     fn datagram(&mut self, from: u8, incarnation: u64, bytes: &[u8]);
     /// Whether frames pass both ways changed. What was sent when it went down may be lost.
     fn link(&mut self, peer: u8, link: Link);
+    /// A member speaks none of our versions of messages: nothing is understood between the two
+    /// until one of them is another one.
+    fn unequal(&mut self, peer: u8, unequal: &Unequal) {
+        let _ = (peer, unequal);
+    }
     /// Called when something of the above came, when [`crate::Sender::wake`] was called, and at the time that it asked for last; when it wants to
     /// be called again.
     fn tick(&mut self) -> Option<Instant>;
+}
+
+/// What a member says of itself that speaks none of our versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unequal {
+    /// The versions of messages that it speaks.
+    pub versions: RangeInclusive<u16>,
+    /// What its program calls itself.
+    pub software: String,
 }
 
 /// The state of the way to a member and back.

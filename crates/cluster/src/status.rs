@@ -1,6 +1,7 @@
 //! How the cluster is, as this member sees it.
 
 use crate::refusal::Refused;
+use crate::settings::Unequal;
 use crate::view::View;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct MemberStatus {
     pub version: Option<u16>,
     /// What it calls itself.
     pub software: String,
+    /// What it said of itself, if it speaks none of our versions.
+    pub unequal: Option<Unequal>,
     /// The epoch of its view, as it last said.
     pub epoch: Option<u64>,
     /// Whether it said that it leaves.

@@ -174,6 +174,23 @@ fn a_member_with_the_next_version_speaks_the_old_one_with_the_others() {
     }
 }
 
+/// Members that speak no common version do not misread each other: each says so of the other, by name.
+#[test]
+fn members_of_unequal_versions_understand_nothing_and_say_so() {
+    let mut world = World::new(3);
+    world.versions = vec![1..=1, 1..=1, 2..=3];
+    (0..3).for_each(|member| world.start(member));
+    world.wait_for(&[0, 1]);
+    let of = |member: usize, other: usize| world.status(member).members[other].unequal.clone();
+    until("each knows of the other", || of(0, 2).is_some() && of(1, 2).is_some() && of(2, 0).is_some());
+    assert_eq!(of(0, 2).map(|unequal| unequal.versions), Some(2..=3));
+    assert_eq!(of(2, 0).map(|unequal| unequal.versions), Some(1..=1));
+    assert_eq!(of(0, 1), None);
+    assert_eq!(world.facts(0).unequal, [(2, 2..=3)], "it is told once");
+    refused(&world, 0, Refusal::Version, 2);
+    assert!(world.facts(0).frames.iter().all(|frame| frame.0 != 2));
+}
+
 #[test]
 fn the_upper_half_is_woken_and_differing_digests_are_seen() {
     let world = World::agreed(2);

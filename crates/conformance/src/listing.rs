@@ -79,8 +79,13 @@ pub(crate) fn names(client: &mut Client, dir: FileHandle<'_>) -> Vec<Vec<u8>> {
     let (mut cookie, mut verifier, mut names) = (0, Verifier::default(), Vec::new());
     for _ in 0..PAGES_MAX {
         // A head of Ganesha 4.3 answers NOENT at times where another has just removed a name.
-        let mut ask = || page(client, &what, dir, cookie, verifier).expect("the server answers").ok();
-        let page = (0..ASKED_MAX).find_map(|_| ask()).expect("root can list");
+        let mut refused = None;
+        let mut ask = || {
+            let page = page(client, &what, dir, cookie, verifier).expect("the server answers");
+            page.map_err(|status| refused = Some(status)).ok()
+        };
+        let page = (0..ASKED_MAX).find_map(|_| ask());
+        let page = page.unwrap_or_else(|| panic!("root can list from cookie {cookie}: {refused:?}"));
         (cookie, verifier) = (page.found.last().map_or(cookie, |found| found.cookie), page.verifier);
         let end = page.eof || page.found.is_empty();
         names.extend(page.found.into_iter().map(|found| found.name).filter(|name| !is_dot(name)));

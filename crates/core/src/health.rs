@@ -74,6 +74,13 @@ impl Servers {
         let slot = &self.slots[server.index()];
         slot.health_since.store(now.as_nanos(), Relaxed);
         slot.failures.store(0, Relaxed);
+        match (before.open(), health.open()) {
+            // One that was there before the first call need not start slowly.
+            (false, true) if now > Time::ZERO => slot.window.store(WINDOW_FIRST, Relaxed),
+            // What is bound to one that is closed still goes there.
+            (_, false) => slot.window.store(WINDOW_FULL, Relaxed),
+            (false | true, true) => {}
+        }
         match (before == Health::Probation, health == Health::Probation) {
             (false, true) => drop(self.probing.fetch_add(1, Relaxed)),
             (true, false) => drop(self.probing.fetch_sub(1, Relaxed)),
@@ -114,6 +121,11 @@ impl Servers {
         let share = slot.error_share.load(Relaxed);
         let sample = if failed { ERROR_ONE } else { 0 };
         slot.error_share.store((share * 15 + sample) / 16, Relaxed);
+        let window = slot.window.load(Relaxed);
+        if window < WINDOW_FULL && !failed {
+            let wider = if window < WINDOW_WIDE { window + 1 } else { WINDOW_FULL };
+            slot.window.store(wider, Relaxed);
+        }
         let run = if failed { slot.failures.fetch_add(1, Relaxed) + 1 } else { 0 };
         let probe = sent.as_nanos() >= slot.health_since.load(Relaxed);
         match (self.health(server), failed) {
@@ -171,6 +183,12 @@ pub const BACKOFF_MIN: Span = Span::from_secs(1);
 pub const BACKOFF_MAX: Span = Span::from_secs(30);
 /// How long a server that came back takes less than its share.
 pub const SLOW_START: Span = Span::from_secs(10);
+/// Calls that a server has at once when it has just come back.
+pub const WINDOW_FIRST: u32 = 8;
+/// From here on it may have as many as there are.
+const WINDOW_WIDE: u32 = 1024;
+/// No window: as many calls as there are.
+pub(crate) const WINDOW_FULL: u32 = u32::MAX;
 /// More than any number of changes that meet.
 const ENTER_TRIES: usize = 8;
 /// The error share in fixed point: 1 is this.
@@ -232,6 +250,27 @@ mod tests {
         assert!(!servers.open_set().contains(ServerId(1)));
         servers.land(Time::from_nanos(3), ServerId(1));
         assert!(servers.open_set().contains(ServerId(1)));
+    }
+
+    #[test]
+    fn a_server_that_came_back_gets_a_few_calls_at_once_and_one_more_for_each_answer() {
+        let (servers, at) = (pool(2), |secs| Time::from_nanos(1) + Span::from_secs(secs));
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FULL, "from the beginning");
+        servers.set_health(at(1), ServerId(0), Health::Drained);
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FULL, "what is bound to it still goes there");
+        servers.set_health(at(2), ServerId(0), Health::Probation);
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST, "also where no other server could take them");
+        servers.judge(at(3), at(3), ServerId(0), false);
+        assert_eq!((servers.health(ServerId(0)), servers.window(ServerId(0))), (Health::Up, WINDOW_FIRST + 1));
+        servers.dispatch(at(4), ServerId(0));
+        servers.land(at(4), ServerId(0));
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST + 1, "one that was not sent says nothing");
+        for calls in 2..=10 {
+            servers.judge(at(4), at(4), ServerId(0), false);
+            assert_eq!(servers.window(ServerId(0)), WINDOW_FIRST + calls);
+        }
+        (0..=WINDOW_WIDE).for_each(|_| servers.judge(at(5), at(5), ServerId(0), false));
+        assert_eq!(servers.window(ServerId(0)), WINDOW_FULL);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Counts of calls in flight are exact; what is derived (smoothed loads, quantiles, weights) is published by the tick. Everything is
 //! `Relaxed`: a decision on a value that is some nanoseconds old is as good, and nothing else is ordered by these.
 
-use crate::health::Health;
+use crate::health::{Health, WINDOW_FULL};
 use crate::id::{SERVERS_MAX, ServerId, ServerSet};
 use crate::key::Key;
 use crate::load::{Load, Weight};
@@ -57,6 +57,8 @@ pub(crate) struct Slot {
     pub(crate) failures: AtomicU32,
     pub(crate) backoff: AtomicU32,
     pub(crate) error_share: AtomicU32,
+    /// Calls that it may have at once while it starts slowly; [`WINDOW_FULL`] otherwise.
+    pub(crate) window: AtomicU32,
     pub(crate) cpu: AtomicU8,
     load_smooth: AtomicU32,
     latency_p50: AtomicU64,
@@ -222,6 +224,13 @@ impl Servers {
         slot.head_since.store(now.as_nanos(), Relaxed);
     }
 
+    /// How many own calls a server may have at once: few when it has just come back, and one more
+    /// for each that it has answered. What waited for it is not sent at once.
+    #[inline]
+    pub fn window(&self, server: ServerId) -> u32 {
+        self.slots[server.index()].window.load(Relaxed)
+    }
+
     #[inline]
     pub(crate) fn load_smooth(&self, server: ServerId) -> Load {
         Load::from_raw(self.slots[server.index()].load_smooth.load(Relaxed))
@@ -348,6 +357,7 @@ impl Default for Slot {
             failures: AtomicU32::new(0),
             backoff: AtomicU32::new(0),
             error_share: AtomicU32::new(0),
+            window: AtomicU32::new(WINDOW_FULL),
             cpu: AtomicU8::new(0),
             load_smooth: AtomicU32::new(0),
             latency_p50: AtomicU64::new(0),

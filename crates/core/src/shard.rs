@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::op::Op;
 use crate::route::Router;
 use crate::route::feasible::{Bound, Target};
-use crate::route::fence::Fences;
+use crate::route::fence::{Fences, Leave};
 use crate::servers::Servers;
 use crate::telemetry::recorder::{Recorder, Sample};
 use crate::time::{Span, Time};
@@ -68,6 +68,10 @@ pub struct Ticket<K> {
     found: u32,
     head_age: Span,
     pass: Pass<K>,
+    /// What counts as being changed by it until it ends: its object, and the directory that names it.
+    fenced: [Option<Key>; 2],
+    /// It has changed nothing of these.
+    spares: bool,
 }
 
 /// How a forwarded call ended.
@@ -91,6 +95,10 @@ pub struct Settled {
     /// From sending to settling.
     pub latency: Span,
 }
+
+/// Another server is just changing the same object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
 
 /// Cache and routing state of one part of the key space.
 #[derive(Debug)]
@@ -145,7 +153,25 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
         let target = self.fenced(now, servers, *target);
         match self.router.choose(now, servers, knobs, &target) {
-            Ok(route) => Ok(self.send_to(now, servers, &target, route, pass)),
+            Ok(route) => match self.leave(now, &target, route.to) {
+                Some(fenced) => Ok(self.send_fenced(now, servers, (&target, route), pass, fenced)),
+                None => Err((pass, Exclusion::FencedElsewhere)),
+            },
+            Err(why) => Err((pass, why)),
+        }
+    }
+
+    /// The same for a read whose answer will be compared with what is known: no fence binds it.
+    pub fn send_anywhere(
+        &mut self,
+        now: Time,
+        servers: &Servers,
+        knobs: &Knobs,
+        target: &Target,
+        pass: Pass<K>,
+    ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
+        match self.router.choose(now, servers, knobs, target) {
+            Ok(route) => Ok(self.send_fenced(now, servers, (target, route), pass, [None; 2])),
             Err(why) => Err((pass, why)),
         }
     }
@@ -162,17 +188,26 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         (target, self.router.would(now, servers, knobs, &target))
     }
 
-    /// Sends on a route that was chosen elsewhere.
+    /// Sends on a route that was chosen elsewhere, whatever else is under way.
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
+        let fenced = self.leave(now, target, route.to).unwrap_or_default();
+        self.send_fenced(now, servers, (target, route), pass, fenced)
+    }
+
+    fn send_fenced(
+        &mut self,
+        now: Time,
+        servers: &Servers,
+        (target, route): (&Target, Route),
+        pass: Pass<K>,
+        fenced: [Option<Key>; 2],
+    ) -> Ticket<K> {
         if let Some(fetch) = &pass.fetch {
             self.cache.sent(fetch);
         }
-        if target.op.mutates() {
-            self.raise_own(now, target, &route, self.staleness + self.cache.hold_max());
-        }
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
-        Ticket { route, target: *target, sent: now, found, head_age, pass }
+        Ticket { route, target: *target, sent: now, found, head_age, pass, fenced, spares: false }
     }
 
     /// A forwarded call came back, or never will.
@@ -184,7 +219,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         ticket: Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, target, sent, found, head_age, pass } = ticket;
+        let Ticket { route, target, sent, found, head_age, pass, fenced, spares } = ticket;
         let latency = now.since(sent);
         servers.land(now, route.to);
         servers.judge(now, sent, route.to, !matches!(outcome, Outcome::Answered(_)));
@@ -193,7 +228,10 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
         if target.op.mutates() {
             let lingers = if matches!(outcome, Outcome::Lost) { self.cache.hold_max() } else { Span::ZERO };
-            self.raise_own(now, &target, &route, self.staleness + lingers);
+            if !(spares && matches!(outcome, Outcome::Answered(_))) {
+                self.raise_own(now, &target, &route, self.staleness + lingers);
+            }
+            self.over(now, fenced);
         }
         let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
         for mark in pass.marks {
@@ -207,6 +245,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     /// A call that has a server but did not leave for it: nothing is learned of the server.
     pub fn take_back(&mut self, now: Time, servers: &Servers, ticket: Ticket<K>) {
         servers.land(now, ticket.route.to);
+        self.over(now, ticket.fenced);
         self.give_up(now, ticket.pass);
     }
 
@@ -239,12 +278,57 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         &mut self.router
     }
 
-    /// The one server that surely knows the newest state of a name or object, if others may not.
+    /// The one server that surely knows the newest state of a name or object, if others may not. Of
+    /// a name that is looked up it is the one that changed the name last; whoever changes a name
+    /// does so where its directory was changed last.
+    #[inline]
     pub fn fence(&self, now: Time, servers: &Servers, object: Key, place: Key) -> Option<ServerId> {
-        self.fences.find_named(now, object, place).or_else(|| match self.fences.all(now) {
-            true => servers.acting_home(place),
-            false => None,
-        })
+        self.fenced_at(now, servers, &Target { op: Op::Lookup, place, object, subtree: None, bound: None })
+            .map(|(server, _)| server)
+    }
+
+    /// The one server that a call must go to, because others may not know the newest state.
+    #[inline]
+    pub fn fenced_at(&self, now: Time, servers: &Servers, target: &Target) -> Option<(ServerId, Bound)> {
+        let [first, second] = match target.op.mutates() {
+            true => [target.place, target.object],
+            false => [target.object, target.place],
+        };
+        let own = match target.op == Op::Lookup && first != second {
+            true => self.fences.find_name(now, first, second),
+            false => self.fences.find(now, first).or_else(|| self.fences.find(now, second)),
+        };
+        match own {
+            Some(server) => Some((server, Bound::Fenced)),
+            None if self.fences.all(now) => Some((servers.acting_home(target.place)?, Bound::Unknown)),
+            None => None,
+        }
+    }
+
+    /// Whether a name that was changed may be looked up anywhere by whoever knows what it resolves to.
+    pub fn name_is_settled(&self, now: Time, name: Key, directory: Key) -> bool {
+        self.fences.name_is_settled(now, name, directory)
+    }
+
+    /// Objects that have a fence of their own.
+    pub fn fences(&self, now: Time) -> usize {
+        self.fences.standing(now)
+    }
+
+    /// Whether this server surely knew the newest state of an object from then on.
+    pub fn knew(&self, then: Time, servers: &Servers, object: Key, server: ServerId) -> bool {
+        let at_home = || servers.acting_home(object).is_none_or(|home| home == server);
+        self.fences.knew(then, object, server).unwrap_or_else(at_home)
+    }
+
+    /// The same of an object that is new: where nothing is known of it in particular, nobody knows anything old.
+    pub fn knew_new(&self, then: Time, object: Key, server: ServerId) -> bool {
+        self.fences.knew(then, object, server).unwrap_or(true)
+    }
+
+    /// Whether a mutation of this object has left, or come back, since then, as far as its fence tells.
+    pub fn changed_since(&self, then: Time, object: Key) -> bool {
+        self.fences.lasts_past(object, then + self.staleness)
     }
 
     /// A mutation of something else changes this object too, at this server; a fence that another server holds stays if `moves` is false.
@@ -255,21 +339,71 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
+    /// The same of a mutation that may still be executed: it has no answer.
+    pub fn raise_lost(&mut self, now: Time, object: Key, server: ServerId) {
+        if self.fences.find(now, object).is_none_or(|at| at == server) {
+            self.fences.raise(now, object, server, now + self.staleness + self.cache.hold_max());
+        }
+    }
+
     /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
     /// object, home.
     fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
-        let bound = target.bound.or_else(|| {
-            let server = self.fence(now, servers, target.object, target.place)?;
-            Some((server, Bound::Fenced))
-        });
+        let bound = target.bound.or_else(|| self.fenced_at(now, servers, &target));
         Target { bound, ..target }
     }
 
-    /// A mutation changes its object and the directory that names it; from when it leaves, both are read where it runs.
+    /// A mutation leaves: until it is over, what it changes is read where it runs. None: another
+    /// server is just changing the same.
+    fn leave(&mut self, now: Time, target: &Target, server: ServerId) -> Option<[Option<Key>; 2]> {
+        if self.staleness == Span::ZERO || !target.op.mutates() {
+            return Some([None; 2]);
+        }
+        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
+        let object = self.leaves(now, (target.object, target.object != target.place), server).ok()?;
+        if target.place == target.object {
+            return Some([object, None]);
+        }
+        match self.leaves(now, (target.place, false), server) {
+            Ok(place) => Some([object, place]),
+            Err(Busy) => {
+                self.over(now, [object, None]);
+                None
+            }
+        }
+    }
+
+    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
+        match self.fences.leave(now, (key, alone), server, now + self.staleness + self.cache.hold_max()) {
+            Leave::Counted => Ok(Some(key)),
+            Leave::Uncounted => Ok(None),
+            Leave::Busy => Err(Busy),
+        }
+    }
+
+    /// A mutation of something else changes this object too, or a name, which it must do alone, and
+    /// leaves for a server.
+    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
+        self.leaves(now, object, server)
+    }
+
+    /// Such a mutation is no longer under way.
+    pub fn over_too(&mut self, now: Time, object: Key) {
+        self.fences.spare(now, object);
+    }
+
+    /// A mutation is no longer under way.
+    fn over(&mut self, now: Time, fenced: [Option<Key>; 2]) {
+        fenced.into_iter().flatten().for_each(|key| self.fences.spare(now, key));
+    }
+
+    /// A mutation has changed its object and the directory that names it; both are read where it ran.
     fn raise_own(&mut self, now: Time, target: &Target, route: &Route, span: Span) {
         if self.staleness > Span::ZERO {
             self.fences.raise(now, target.object, route.to, now + span);
-            self.fences.raise(now, target.place, route.to, now + span);
+            if target.place != target.object {
+                self.fences.raise_directory(now, target.place, route.to, now + span);
+            }
         }
     }
 
@@ -318,6 +452,16 @@ impl<K: Copy> Ticket<K> {
     /// The flight that joined calls wait for.
     pub fn flight(&self) -> Option<FlightId> {
         self.pass.flight()
+    }
+
+    /// The server's answer shows that it changed neither its object nor its directory: no fence is left for it.
+    pub fn spare(&mut self) {
+        self.spares = true;
+    }
+
+    /// Whether it has shown that.
+    pub fn spares(&self) -> bool {
+        self.spares
     }
 }
 

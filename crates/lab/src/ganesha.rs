@@ -3,7 +3,7 @@
 //! `lab/ganesha hold` starts them and waits for the end of its input, which we keep open: whichever way this process
 //! ends, the heads end after it.
 
-use crate::address::loopback;
+use crate::address::{common_port, loopback};
 use crate::place::{Scratch, root};
 use crate::tools::Endpoint;
 use crate::wait::{PATIENCE, readable};
@@ -15,6 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Every head has an address of its own, so the ports are the same.
+struct Ports {
+    nfs: u16,
+    mount: u16,
+}
 
 /// Running heads. Dropped, they end and their directory goes.
 #[derive(Debug)]
@@ -39,17 +45,26 @@ impl Ganesha {
         Self::start_with(heads, 0, &["--no-names"])
     }
 
+    /// Starts heads that export more than one directory, each with an export id of its own in its
+    /// handles. `paths` lie below the first export and are made; the first export holds them too,
+    /// so they overlap. All have one file system id.
+    pub fn start_exporting(heads: usize, attr_expiration_s: u32, paths: &[&str]) -> Self {
+        let options: Vec<&str> = paths.iter().flat_map(|path| ["--also", path]).collect();
+        Self::start_with(heads, attr_expiration_s, &options)
+    }
+
     fn start_with(heads: usize, attr_expiration_s: u32, options: &[&str]) -> Self {
         let scratch = Scratch::new();
         let export = scratch.path().join("export");
-        let first = loopback(heads, &[NFS_PORT, MOUNT_PORT]);
-        let holder = hold(scratch.path(), heads, attr_expiration_s, first, options);
+        let first = loopback(heads, &[]);
+        let ports = Ports { nfs: common_port(first, heads), mount: common_port(first, heads) };
+        let holder = hold(scratch.path(), heads, attr_expiration_s, first, &ports, options);
         let started = vec![Instant::now(); heads];
         let heads = (0..heads as u32)
             .map(|index| Endpoint {
                 address: Ipv4Addr::from(u32::from(first) + index),
-                nfs_port: NFS_PORT,
-                mount_port: MOUNT_PORT,
+                nfs_port: ports.nfs,
+                mount_port: ports.mount,
                 path: export.display().to_string(),
             })
             .collect();
@@ -107,14 +122,21 @@ impl Drop for Ganesha {
     }
 }
 
-fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr, options: &[&str]) -> Child {
+fn hold(
+    directory: &Path,
+    heads: usize,
+    attr_expiration_s: u32,
+    first: Ipv4Addr,
+    ports: &Ports,
+    options: &[&str],
+) -> Child {
     let complaints = directory.join("complaints");
     let mut child = Command::new(root().join("lab/ganesha"))
         .arg("hold")
         .arg(directory)
         .args([heads.to_string(), attr_expiration_s.to_string()])
         .args(["--address", &first.to_string()])
-        .args(["--port", &NFS_PORT.to_string(), "--mount-port", &MOUNT_PORT.to_string()])
+        .args(["--port", &ports.nfs.to_string(), "--mount-port", &ports.mount.to_string()])
         .args(options)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -133,6 +155,3 @@ fn hold(directory: &Path, heads: usize, attr_expiration_s: u32, first: Ipv4Addr,
 
 /// .. and a little more.
 const A_SECOND: Duration = Duration::from_millis(1100);
-/// Every head has an address of its own, so the ports may be the same.
-const NFS_PORT: u16 = 12049;
-const MOUNT_PORT: u16 = 12050;

@@ -19,13 +19,13 @@ pub mod raw;
 mod tools;
 mod wait;
 
-pub use address::{free_port, loopback};
+pub use address::{common_port, free_port, loopback};
 pub use bounded::bounded;
 pub use delay::Delay;
 pub use ganesha::Ganesha;
 pub use guest::{Guest, Transcript};
 pub use made::{create, mkdir};
-pub use part::{Part, require};
+pub use part::{PORTMAP, Part, USUAL_NFS, require};
 pub use place::{Scratch, root};
 pub use tools::{Endpoint, mounted, nfs_cat, nfs_cp, nfs_ls, null_call, rpcinfo, showmount, succeeded};
 pub use wait::{PATIENCE, readable, until};

@@ -1,12 +1,15 @@
 //! Which real parts are here, and what a test does about one that is not: outside CI it says so, is counted and returns;
 //! in CI it fails, because there a test that did not run proves nothing.
 
+use crate::address::loopback;
 use crate::bounded::find;
 use crate::place::root;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 use std::{env, fmt};
 
 /// A real part. `scripts/setup test` installs all of them.
@@ -20,7 +23,7 @@ pub enum Part {
     Libnfs,
     /// showmount.
     Showmount,
-    /// rpcinfo.
+    /// rpcinfo, and the port at which it asks: no other program may hold that on every address.
     Rpcinfo,
     /// systemd-analyze, which judges units without running them.
     SystemdAnalyze,
@@ -32,6 +35,8 @@ pub enum Part {
     Chromium,
     /// node, with what `make web` installed and built.
     Node,
+    /// unshare and mount, and the right to mount in a namespace of one's own.
+    MountNamespace,
 }
 
 /// Whether a test that needs this part can run. Where it cannot, says why and counts it; in CI panics.
@@ -54,15 +59,22 @@ impl Part {
             Self::KernelClient => no_command(&["qemu-system-x86_64", "cpio", "python3"]).or_else(no_image),
             Self::Libnfs => no_command(&["nfs-ls", "nfs-cp", "nfs-cat"]),
             Self::Showmount => no_command(&["showmount"]),
-            Self::Rpcinfo => no_command(&["rpcinfo"]),
+            Self::Rpcinfo => no_command(&["rpcinfo"]).or_else(no_portmap_port),
             Self::SystemdAnalyze => no_command(&["systemd-analyze"]),
             Self::Setfacl => no_command(&["setfacl"]),
             Self::Prometheus => no_command(&["prometheus", "promtool"]),
             Self::Chromium => no_command(&["chromium"]),
             Self::Node => no_command(&["node"]).or_else(no_page),
+            Self::MountNamespace => no_command(&["unshare", "mount"]).or_else(no_own_mounts),
         }
     }
 }
+
+/// Where clients ask for ports. No client can be told another: the one port that tests cannot choose.
+pub const PORTMAP: u16 = 111;
+/// Where a client that names no version looks for version 4. A test may listen there if nobody else does, and must do
+/// without otherwise.
+pub const USUAL_NFS: u16 = 2049;
 
 /// The names that scripts/setup uses.
 impl fmt::Display for Part {
@@ -78,6 +90,7 @@ impl fmt::Display for Part {
             Self::Prometheus => "prometheus",
             Self::Chromium => "chromium",
             Self::Node => "node",
+            Self::MountNamespace => "mount-namespace",
         })
     }
 }
@@ -85,6 +98,11 @@ impl fmt::Display for Part {
 fn no_command(names: &[&str]) -> Option<String> {
     let missing = names.iter().find(|name| find(name).is_none())?;
     Some(format!("no {missing}"))
+}
+
+fn no_portmap_port() -> Option<String> {
+    let taken = TcpListener::bind((loopback(1, &[]), PORTMAP)).err()?;
+    Some(format!("port {PORTMAP} cannot be had ({taken}); does rpcbind run here?"))
 }
 
 fn no_file_system() -> Option<String> {
@@ -97,6 +115,11 @@ fn no_file_system() -> Option<String> {
 fn not_root() -> Option<String> {
     let uid = fs::metadata("/proc/self").map(|own| own.uid());
     (uid.ok() != Some(0)).then(|| "not root, and it opens files by handle".to_owned())
+}
+
+fn no_own_mounts() -> Option<String> {
+    let mounts = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    (!mounts.is_ok_and(|output| output.status.success())).then(|| "nothing may be mounted here".to_owned())
 }
 
 fn no_image() -> Option<String> {
@@ -170,6 +193,7 @@ mod tests {
             Part::Prometheus,
             Part::Chromium,
             Part::Node,
+            Part::MountNamespace,
         ];
         for part in parts {
             assert!(setup.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");

@@ -5,8 +5,10 @@ use midas_net::Caller;
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3};
 use midas_nfs::rpc::{self, OpaqueAuth, Refusal, flavor};
 use midas_nfs::{mount, record};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// A connection; what goes over it is up to the test.
 #[derive(Debug)]
@@ -15,10 +17,48 @@ pub struct Raw(pub TcpStream);
 impl Raw {
     /// Connects, with a limit on every wait.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("somebody listens");
+        Self::of(TcpStream::connect(address).expect("somebody listens"))
+    }
+
+    /// Connects from this address of this machine, and from this port unless it is 0: as a
+    /// stranger, or as a client that comes back where it was, or elsewhere.
+    pub fn connect_from(source: SocketAddr, address: SocketAddr) -> Self {
+        let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("there are sockets");
+        sockopt::set_socket_reuseaddr(&socket, true).expect("a socket has options");
+        bind(&socket, &source).expect("the address is ours and the port is free");
+        connect(&socket, &address).expect("somebody listens");
+        Self::of(TcpStream::from(socket))
+    }
+
+    fn of(stream: TcpStream) -> Self {
         let bounded = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         bounded.and_then(|()| stream.set_nodelay(true)).expect("a connection has options");
         Self(stream)
+    }
+
+    /// Ends the connection as a client does that is killed or gives up: what was not read yet is thrown away.
+    pub fn reset(self) {
+        sockopt::set_socket_linger(&self.0, Some(Duration::ZERO)).expect("a connection has options");
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> SocketAddr {
+        self.0.local_addr().expect("a connection has an address")
+    }
+
+    /// What MNT says: the root, or the status.
+    pub fn mount(&mut self, path: &str) -> Result<Vec<u8>, u32> {
+        self.send(&mnt(mount::VERSION, &mount::Call::Mnt(path.as_bytes())));
+        let answer = self.receive();
+        let (status, rest) = results(&answer).split_first_chunk::<4>().expect("results begin with a status");
+        match u32::from_be_bytes(*status) {
+            0 => {
+                let (length, rest) = rest.split_first_chunk::<4>().expect("a handle begins with its length");
+                Ok(rest[..u32::from_be_bytes(*length) as usize].to_vec())
+            }
+            status => Err(status),
+        }
     }
 
     /// Sends these bytes as they are.

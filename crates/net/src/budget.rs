@@ -12,22 +12,37 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Budget {
     cap: usize,
     used: Arc<AtomicUsize>,
+    /// One holder's part of these bytes, under a cap of its own.
+    share: Option<Share>,
+}
+
+#[derive(Clone, Debug)]
+struct Share {
+    cap: usize,
+    used: Arc<AtomicUsize>,
 }
 
 impl Budget {
     /// Room for `cap` bytes.
     pub fn new(cap: usize) -> Self {
-        Self { cap, used: Arc::default() }
+        Self { cap, used: Arc::default(), share: None }
     }
 
     /// The same bytes under a lower cap: for those who must leave room to others.
     pub fn capped(&self, cap: usize) -> Self {
-        Self { cap, used: Arc::clone(&self.used) }
+        Self { cap, used: Arc::clone(&self.used), share: None }
     }
 
-    /// Bytes that are not reserved.
+    /// The same bytes for one holder, which may have `cap` of them. The holder's connections share `used`.
+    pub fn share(&self, cap: usize, used: Arc<AtomicUsize>) -> Self {
+        Self { cap: self.cap, used: Arc::clone(&self.used), share: Some(Share { cap, used }) }
+    }
+
+    /// Bytes that are not reserved; of a holder's share, if that is less.
     pub fn left(&self) -> usize {
-        self.cap.saturating_sub(self.used.load(Ordering::Relaxed))
+        let left = |cap: usize, used: &AtomicUsize| cap.saturating_sub(used.load(Ordering::Relaxed));
+        let own = self.share.as_ref().map_or(usize::MAX, |share| left(share.cap, &share.used));
+        left(self.cap, &self.used).min(own)
     }
 
     /// Whether more is used than the cap.
@@ -36,18 +51,37 @@ impl Budget {
     }
 
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
-        let enough = |used: usize| Some(used + bytes).filter(|used| *used <= self.cap);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok()
+        if self.share.as_ref().is_some_and(|share| !reserve(share.cap, &share.used, bytes)) {
+            return false;
+        }
+        let reserved = reserve(self.cap, &self.used, bytes);
+        if let Some(share) = self.share.as_ref().filter(|_| !reserved) {
+            share.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        reserved
     }
 
     /// For bytes that are held already: one read may bring more than there was room for.
     pub(crate) fn force(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        for used in self.all() {
+            used.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        for used in self.all() {
+            used.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
+
+    fn all(&self) -> impl Iterator<Item = &AtomicUsize> {
+        std::iter::once(&*self.used).chain(self.share.as_ref().map(|share| &*share.used))
+    }
+}
+
+fn reserve(cap: usize, used: &AtomicUsize, bytes: usize) -> bool {
+    let enough = |used: usize| Some(used + bytes).filter(|used| *used <= cap);
+    used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok()
 }
 
 /// One event loop's share of a budget: small sums are taken and given back without touching what all loops share.
@@ -132,5 +166,19 @@ mod tests {
         let large = budget.capped(75);
         assert!(large.reserve(75) && !large.reserve(1));
         assert!(budget.reserve(25));
+    }
+
+    #[test]
+    fn one_holder_has_its_share_and_the_others_have_theirs() {
+        let budget = Budget::new(100);
+        let used = Arc::<AtomicUsize>::default();
+        let (one, same) = (budget.share(30, Arc::clone(&used)), budget.share(30, used));
+        let other = budget.share(80, Arc::default());
+        assert!(one.reserve(20) && !same.reserve(11) && same.reserve(10));
+        assert_eq!(same.left(), 0);
+        assert!(other.reserve(70) && !other.reserve(1), "all of it is taken");
+        assert_eq!(other.left(), 0);
+        one.release(20);
+        assert_eq!((budget.left(), same.left(), other.left()), (20, 20, 10));
     }
 }

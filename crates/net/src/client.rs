@@ -22,10 +22,11 @@ pub struct Client {
     reply: Vec<u8>,
     credential: Vec<u8>,
     xid: u32,
+    patience: Duration,
 }
 
 /// On whose behalf calls are made (AUTH_SYS).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// User.
     pub uid: u32,
@@ -67,7 +68,7 @@ impl Client {
 
     /// Connects from a port of this kind.
     pub fn connect_from(source: Source, address: SocketAddr, caller: &Caller, patience: Duration) -> io::Result<Self> {
-        let stream = dial(address, source, patience)?;
+        let stream = dial(address, source, patience).map_err(|error| in_words(error, patience))?;
         Ok(Self {
             stream,
             records: Records::new(RECORD_LIMIT),
@@ -78,11 +79,13 @@ impl Client {
             // A server's duplicate request cache outlives a connection: two that count from the same number would be taken
             // for one client that repeats itself.
             xid: RandomState::new().hash_one(address) as u32,
+            patience,
         })
     }
 
     /// Waits at most this long for each answer from now on.
     pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.patience = patience;
         self.stream.set_read_timeout(Some(patience))
     }
 
@@ -142,7 +145,7 @@ impl Client {
             head.encode(out);
             args(out);
         });
-        self.stream.write_all(&self.output)?;
+        self.stream.write_all(&self.output).map_err(|error| in_words(error, self.patience))?;
         loop {
             self.read_record()?;
             // Not ours: the answer to a call that was given up.
@@ -156,7 +159,7 @@ impl Client {
 
     /// Sends bytes as they are and gives the next record that comes: for what `call` would never send.
     pub fn exchange(&mut self, bytes: &[u8]) -> Result<&[u8], ClientError> {
-        self.stream.write_all(bytes)?;
+        self.stream.write_all(bytes).map_err(|error| in_words(error, self.patience))?;
         self.read_record()?;
         Ok(&self.reply)
     }
@@ -175,7 +178,7 @@ impl Client {
                 }
             }
             let mut chunk = [0; CHUNK];
-            let read = self.stream.read(&mut chunk)?;
+            let read = self.stream.read(&mut chunk).map_err(|error| in_words(error, self.patience))?;
             if read == 0 {
                 return Err(ClientError::Io(io::ErrorKind::UnexpectedEof.into()));
             }
@@ -195,6 +198,17 @@ impl Client {
             at = next;
         }
         Ok(at)
+    }
+}
+
+/// The error of a socket whose patience is over, as people say it: the system's words name the socket's state.
+fn in_words(error: io::Error, patience: Duration) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let what = format!("it did not answer within {} ms", patience.as_millis());
+            io::Error::new(io::ErrorKind::TimedOut, what)
+        }
+        _ => error,
     }
 }
 
@@ -238,3 +252,20 @@ const RECORD_LIMIT: usize = 4 << 20;
 const CHUNK: usize = 16 << 10;
 /// More exports than a server has.
 const EXPORTS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_server_that_says_nothing_is_said_not_to_answer() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let mut client = Client::connect(address, &Caller::ROOT, Duration::from_secs(9)).unwrap();
+        client.patience(Duration::from_millis(20)).unwrap();
+        let error = client.nfs(&nfs3::Call::Null).unwrap_err();
+        assert_eq!(error.to_string(), "it did not answer within 20 ms");
+        assert!(matches!(error, ClientError::Io(error) if error.kind() == io::ErrorKind::TimedOut));
+    }
+}

@@ -187,7 +187,11 @@ impl Connection {
         let held = self.partial.len() + self.records.held();
         if held <= FREE {
             self.budget.release(std::mem::take(&mut self.reserved));
-        } else if !self.reserve() && held > self.reserved {
+            return;
+        }
+        // What is held counts, whether or not there was room for it: also whole records that wait for their turn.
+        self.reserve();
+        if held > self.reserved {
             self.budget.force(held - self.reserved);
             self.reserved = held;
         }
@@ -196,6 +200,11 @@ impl Connection {
     /// Bytes that are held under the budget.
     pub const fn reserved(&self) -> usize {
         self.reserved
+    }
+
+    /// Bytes that may still be held under the budget.
+    pub fn left(&self) -> usize {
+        self.budget.left()
     }
 
     /// Where answers and calls are appended; they leave with the next [`Connection::flush`].

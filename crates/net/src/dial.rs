@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn nobody_there_is_an_error_at_once() {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let unused = crate::Reservation::on(&[Ipv4Addr::LOCALHOST.into()]).unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, unused.port()));
         for source in [Source::Reserved, Source::Any] {
             let error = dial(address, source, PATIENCE).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);

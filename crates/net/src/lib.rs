@@ -11,7 +11,9 @@ mod client;
 mod connection;
 mod datagram;
 mod dial;
+mod digest;
 mod replay;
+mod reserve;
 
 pub use alarm::Alarm;
 pub use budget::{Budget, Purse};
@@ -20,4 +22,6 @@ pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow, Go};
 pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
-pub use replay::{Known, Replays, Verdict};
+pub use digest::{Digest, DigestKey};
+pub use replay::{Bound, CallId, Known, Replays, Terms, Verdict};
+pub use reserve::Reservation;

@@ -1,73 +1,120 @@
 //! The duplicate request cache: a client that sends a call again, because the answer was lost or late, gets the first answer.
 //!
-//! A call is known by the client's address without its port (it reconnects), its xid, its procedure and a checksum of the record: of
-//! all of it, or of both ends where it carries data. The checksum is keyed and quick rather than strong: a client that finds a collision
-//! deceives itself alone. Only calls that must not be executed twice are kept; the oldest leave first, so answers and their results are
-//! queues: what a call costs here is two places in an index and some bytes at the end of what was written before, never an allocation.
+//! A call is known by a keyed digest of the client's address without its port (it reconnects) and
+//! of the whole record, its xid and procedure included: an equal digest is the same call
+//! ([`CallId`]). Calls that change names or attributes must not be executed twice; a WRITE that is
+//! executed again after a newer one brings old data back. Both are kept, each kind in a room of its
+//! own, so that many WRITEs push out no CREATE. A client has a share of a room, and the room an end
+//! ([`Bound`]); an answer is kept for a while after it was given, however long the call had waited
+//! for it.
 
+use crate::{Digest, DigestKey};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use midas_nfs::nfs3::Procedure;
 use slab::Slab;
-use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-/// Answers that may be asked for again.
+/// Calls under way, and answers that may be asked for again.
 #[derive(Debug)]
 pub struct Replays<T> {
     running: Slab<Running<T>>,
-    /// Where each call runs, by its checksum.
+    /// Where each call runs, by its digest.
     places: HashTable<u32>,
-    /// Calls that were answered, numbered in turn.
-    answers: VecDeque<Answer>,
-    /// The number of the first of them.
-    first: u32,
-    /// The number of each, by its checksum.
-    numbers: HashTable<u32>,
-    /// Their results, back to back.
-    results: VecDeque<u8>,
-    /// Bytes of results that left.
-    gone: u64,
-    checksum: RandomState,
+    /// Answers of what changes names and attributes, and those of what changes data.
+    names: Kept,
+    data: Kept,
+    terms: Terms,
     /// What the next call is known by.
     next: NonZeroU32,
 }
 
-/// A call that was new: its place, and which of those that had it.
+/// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long after its end a call is known.
+    pub kept: Duration,
+    /// Answers of calls that change names and attributes.
+    pub names: Bound,
+    /// Answers of WRITE and COMMIT.
+    pub data: Bound,
+}
+
+/// What a room takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Answers of one client.
+    pub calls_of_one: usize,
+    /// Answers of all clients together.
+    pub calls: usize,
+    /// Bytes of all results together.
+    pub bytes: usize,
+}
+
+impl Terms {
+    /// The terms of one of so many parts of a cache.
+    pub const fn of_one_in(parts: usize) -> Self {
+        Self {
+            kept: KEPT,
+            names: Bound { calls_of_one: NAMES / parts, calls: NAMES / parts, bytes: NAMES_BYTES / parts },
+            data: Bound { calls_of_one: DATA_OF_ONE / parts, calls: DATA / parts, bytes: DATA_BYTES / parts },
+        }
+    }
+}
+
+/// What makes two records the same call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallId {
+    digest: Digest,
+    client: IpAddr,
+    data: bool,
+}
+
+impl CallId {
+    /// The identity of a client's record.
+    pub fn new(key: &DigestKey, client: IpAddr, procedure: Procedure, record: &[u8]) -> Self {
+        let client = client.to_canonical();
+        let digest = match client {
+            IpAddr::V4(four) => key.of_all(&[&four.octets(), record]),
+            IpAddr::V6(six) => key.of_all(&[&six.octets(), record]),
+        };
+        Self { digest, client, data: matches!(procedure, Procedure::Write | Procedure::Commit) }
+    }
+}
+
+/// A call that was new: its place, and which of those that had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
     place: u32,
     number: NonZeroU32,
 }
 
-/// What makes two records the same call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Call {
-    checksum: u64,
-    client: IpAddr,
-    xid: u32,
-    procedure: Procedure,
-}
-
-/// It waits or runs, since then; its answer goes to the newest asker.
+/// It waits or runs; its answer goes to the newest asker.
 #[derive(Debug)]
 struct Running<T> {
-    call: Call,
+    call: CallId,
     asker: T,
-    since: Instant,
+    /// Who asked before the newest, at most [`BEFORE`], the oldest first.
+    before: Vec<T>,
     number: NonZeroU32,
 }
 
-#[derive(Debug)]
-struct Answer {
-    call: Call,
-    since: Instant,
-    /// Where its results begin, counted from the first that ever were.
-    at: u64,
-    length: usize,
+impl<T: Clone + PartialEq> Running<T> {
+    /// It is asked for again; who asked last before.
+    fn join(&mut self, asker: T) -> T {
+        self.before.retain(|before| *before != asker);
+        let displaced = std::mem::replace(&mut self.asker, asker);
+        if displaced != self.asker {
+            if self.before.len() == BEFORE {
+                self.before.remove(0);
+            }
+            self.before.push(displaced.clone());
+        }
+        displaced
+    }
 }
 
 /// What to do with a call.
@@ -81,72 +128,77 @@ pub enum Verdict<'a, T> {
     Done(&'a [u8]),
 }
 
-impl<T> Replays<T> {
+impl<T: Clone + PartialEq> Replays<T> {
     /// An empty cache.
-    pub fn new() -> Self {
-        Self {
-            running: Slab::new(),
-            places: HashTable::new(),
-            answers: VecDeque::new(),
-            first: 0,
-            numbers: HashTable::new(),
-            results: VecDeque::new(),
-            gone: 0,
-            checksum: RandomState::default(),
-            next: NonZeroU32::MIN,
-        }
+    pub fn new(terms: Terms) -> Self {
+        let (names, data) = (Kept::new(terms.names), Kept::new(terms.data));
+        Self { running: Slab::new(), places: HashTable::new(), names, data, terms, next: NonZeroU32::MIN }
     }
 
     /// The client of a call that runs.
     pub fn client(&self, known: &Known) -> Option<IpAddr> {
-        let running = self.running.get(known.place as usize)?;
-        (running.number == known.number).then_some(running.call.client)
+        self.runs(*known).map(|running| running.call.client)
+    }
+
+    /// Who gets the answer of a call that runs.
+    pub fn newest(&self, known: &Known) -> Option<&T> {
+        self.runs(*known).map(|running| &running.asker)
+    }
+
+    /// Who asked before the newest. Copies may be read in another order than they were sent, so one
+    /// of these may be who waits.
+    pub fn before(&self, known: &Known) -> &[T] {
+        self.runs(*known).map_or(&[], |running| &running.before)
+    }
+
+    /// Where the newest asker is gone and one before it is there, the answer is that one's.
+    pub fn prefer(&mut self, known: &Known, here: impl Fn(&T) -> bool) {
+        let running = self.running.get_mut(known.place as usize).filter(|running| running.number == known.number);
+        let Some(Running { asker, before, .. }) = running else { return };
+        if !before.is_empty()
+            && !here(asker)
+            && let Some(other) = before.iter().rposition(here)
+        {
+            std::mem::swap(asker, &mut before[other]);
+        }
+    }
+
+    fn runs(&self, known: Known) -> Option<&Running<T>> {
+        self.running.get(known.place as usize).filter(|running| running.number == known.number)
     }
 
     /// A call came in from `asker`.
-    pub fn begin(
-        &mut self,
-        now: Instant,
-        client: IpAddr,
-        xid: u32,
-        procedure: Procedure,
-        record: &[u8],
-        asker: T,
-    ) -> Verdict<'_, T> {
-        let call = Call { checksum: self.checksum(client, record), client, xid, procedure };
-        self.expire(now);
-        let runs = |place: &u32| self.running[*place as usize].call == call;
-        if let Some(place) = self.places.find(call.checksum, runs) {
-            let newest = &mut self.running[*place as usize].asker;
-            return Verdict::Joined(std::mem::replace(newest, asker));
+    pub fn begin(&mut self, now: Instant, call: CallId, asker: T) -> Verdict<'_, T> {
+        let Self { running, places, names, data, terms, .. } = self;
+        let place = places.find(call.digest.word(), |place| running[*place as usize].call.digest == call.digest);
+        if let Some(place) = place {
+            let running = &mut running[*place as usize];
+            return Verdict::Joined(running.join(asker));
         }
-        let is = |number: &u32| self.answer(*number).call == call;
-        match self.numbers.find(call.checksum, is).copied() {
-            Some(number) => Verdict::Done(self.results_of(number)),
-            None => Verdict::New(self.run(call, asker, now)),
+        let kept = if call.data { data } else { names };
+        // Answers that are older are nobody's: what looks like such a call is a new one.
+        let oldest = now.checked_sub(terms.kept);
+        kept.sweep(oldest);
+        match kept.find(oldest, call.digest) {
+            Some(at) => Verdict::Done(if call.data { self.data.results(at) } else { self.names.results(at) }),
+            None => Verdict::New(self.run(call, asker)),
         }
     }
 
-    fn checksum(&self, client: IpAddr, record: &[u8]) -> u64 {
-        match record.len() > 2 * END {
-            true => self.checksum.hash_one((client, record.len(), &record[..END], &record[record.len() - END..])),
-            false => self.checksum.hash_one((client, record)),
-        }
-    }
-
-    fn run(&mut self, call: Call, asker: T, since: Instant) -> Known {
+    fn run(&mut self, call: CallId, asker: T) -> Known {
         let number = self.next;
         self.next = number.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let Self { running, places, .. } = self;
-        let place = running.insert(Running { call, asker, since, number }) as u32;
-        places.insert_unique(call.checksum, place, |place| running[*place as usize].call.checksum);
+        let place = running.insert(Running { call, asker, before: Vec::new(), number }) as u32;
+        places.insert_unique(call.digest.word(), place, |place| running[*place as usize].call.digest.word());
         Known { place, number }
     }
 
-    /// A call was executed: its results are kept, and its newest asker is who gets them.
-    pub fn finish(&mut self, known: &Known, results: &[u8]) -> Option<T> {
-        let Running { call, asker, since, .. } = self.end(*known)?;
-        self.keep(call, since, results);
+    /// A call was executed: its results are kept from now on, and its newest asker is who gets them.
+    pub fn finish(&mut self, now: Instant, known: &Known, results: &[u8]) -> Option<T> {
+        let Running { call, asker, .. } = self.end(*known)?;
+        let kept = if call.data { &mut self.data } else { &mut self.names };
+        kept.keep(now, &call, results);
         Some(asker)
     }
 
@@ -157,38 +209,168 @@ impl<T> Replays<T> {
 
     /// None if it is over already.
     fn end(&mut self, known: Known) -> Option<Running<T>> {
-        self.running.get(known.place as usize).filter(|running| running.number == known.number)?;
+        self.runs(known)?;
         let running = self.running.remove(known.place as usize);
-        if let Ok(place) = self.places.find_entry(running.call.checksum, |place| *place == known.place) {
+        if let Ok(place) = self.places.find_entry(running.call.digest.word(), |place| *place == known.place) {
             place.remove();
         }
         Some(running)
     }
 
-    /// Only what is kept has a place among the answers: WRITEs that come and go push nothing out.
-    fn keep(&mut self, call: Call, since: Instant, results: &[u8]) {
-        let length = results.len();
-        if length > BYTES_MOST {
+    /// All is forgotten: a crash. What ran before is not taken for what runs later.
+    pub fn clear(&mut self) {
+        *self = Self { next: self.next, ..Self::new(self.terms) };
+    }
+}
+
+/// Answers of one kind of calls: a queue for each client, and an index of all.
+#[derive(Debug)]
+struct Kept {
+    bound: Bound,
+    queues: Slab<Queue>,
+    of_client: HashMap<IpAddr, u32, RandomState>,
+    index: HashTable<At>,
+    calls: usize,
+    bytes: usize,
+    /// The queue that is looked at next for what is too old, or gives way.
+    hand: usize,
+}
+
+/// Where an answer is: a queue, and the answer's number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    queue: u32,
+    number: u32,
+}
+
+/// One client's answers, numbered in turn; the oldest leave first.
+#[derive(Debug)]
+struct Queue {
+    client: IpAddr,
+    answers: VecDeque<Answer>,
+    /// The number of the first of them.
+    first: u32,
+    /// Their results, back to back.
+    results: VecDeque<u8>,
+    /// Bytes of results that left.
+    gone: u64,
+}
+
+#[derive(Debug)]
+struct Answer {
+    digest: Digest,
+    given: Instant,
+    /// Where its results begin, counted from the first that ever were.
+    begins: u64,
+    length: usize,
+}
+
+impl Kept {
+    fn new(bound: Bound) -> Self {
+        let (queues, of_client, index) = (Slab::new(), HashMap::default(), HashTable::new());
+        Self { bound, queues, of_client, index, calls: 0, bytes: 0, hand: 0 }
+    }
+
+    /// An answer that was not given before this moment.
+    fn find(&self, oldest: Option<Instant>, digest: Digest) -> Option<At> {
+        let is = |at: &At| {
+            let answer = self.queues[at.queue as usize].answer(at.number);
+            answer.digest == digest && oldest.is_none_or(|oldest| answer.given >= oldest)
+        };
+        self.index.find(digest.word(), is).copied()
+    }
+
+    fn results(&mut self, at: At) -> &[u8] {
+        self.queues[at.queue as usize].results(at.number)
+    }
+
+    fn keep(&mut self, now: Instant, call: &CallId, results: &[u8]) {
+        if results.len() > self.bound.bytes || self.bound.calls_of_one == 0 {
             return;
         }
-        while self.answers.len() >= CALLS_MOST || self.results.len() + length > BYTES_MOST {
-            self.pop();
+        let own = self.of_client.get(&call.client).copied();
+        if let Some(own) = own.filter(|own| self.queues[*own as usize].answers.len() >= self.bound.calls_of_one) {
+            self.pop(own as usize);
         }
+        while self.calls >= self.bound.calls || self.bytes + results.len() > self.bound.bytes {
+            self.make_way();
+        }
+        let Self { queues, of_client, index, .. } = self;
+        let queue = *of_client.entry(call.client).or_insert_with(|| queues.insert(Queue::new(call.client)) as u32);
+        let number = queues[queue as usize].push(now, call.digest, results);
+        let digest = |at: &At| queues[at.queue as usize].answer(at.number).digest.word();
+        index.insert_unique(call.digest.word(), At { queue, number }, digest);
+        self.calls += 1;
+        self.bytes += results.len();
+    }
+
+    /// An answer of a client that has its share of them or more makes way: who has few keeps them.
+    fn make_way(&mut self) {
+        let share = self.calls / self.queues.len().max(1);
+        for _ in 0..=self.queues.capacity() {
+            if self.queues.get(self.hand).is_some_and(|queue| queue.answers.len() >= share.max(1)) {
+                return self.pop(self.hand);
+            }
+            self.turn();
+        }
+    }
+
+    /// Looks at one client's answers, and drops a few that nobody will ask for again.
+    fn sweep(&mut self, oldest: Option<Instant>) {
+        let Some(oldest) = oldest else { return };
+        for _ in 0..2 {
+            let first = self.queues.get(self.hand).and_then(|queue| queue.answers.front());
+            match first.is_some_and(|answer| answer.given < oldest) {
+                true => self.pop(self.hand),
+                false => return self.turn(),
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        self.hand = if self.hand + 1 < self.queues.capacity() { self.hand + 1 } else { 0 };
+    }
+
+    /// The oldest answer of a client leaves, and with the last one its queue.
+    fn pop(&mut self, queue: usize) {
+        let Some(Answer { digest, length, .. }) = self.queues[queue].answers.pop_front() else { return };
+        let at = At { queue: queue as u32, number: self.queues[queue].first };
+        let of = &mut self.queues[queue];
+        of.first = at.number.wrapping_add(1);
+        of.results.drain(..length);
+        of.gone += length as u64;
+        if let Ok(place) = self.index.find_entry(digest.word(), |other| *other == at) {
+            place.remove();
+        }
+        self.calls -= 1;
+        self.bytes -= length;
+        if self.queues[queue].answers.is_empty() {
+            let gone = self.queues.remove(queue);
+            self.of_client.remove(&gone.client);
+        }
+    }
+}
+
+impl Queue {
+    fn new(client: IpAddr) -> Self {
+        Self { client, answers: VecDeque::new(), first: 0, results: VecDeque::new(), gone: 0 }
+    }
+
+    fn push(&mut self, given: Instant, digest: Digest, results: &[u8]) -> u32 {
         let number = self.first.wrapping_add(self.answers.len() as u32);
-        self.answers.push_back(Answer { call, since, at: self.gone + self.results.len() as u64, length });
+        let begins = self.gone + self.results.len() as u64;
+        self.answers.push_back(Answer { digest, given, begins, length: results.len() });
         self.results.extend(results);
-        let Self { answers, first, numbers, .. } = self;
-        let checksum = |number: &u32| answers[number.wrapping_sub(*first) as usize].call.checksum;
-        numbers.insert_unique(call.checksum, number, checksum);
+        number
     }
 
     fn answer(&self, number: u32) -> &Answer {
         &self.answers[number.wrapping_sub(self.first) as usize]
     }
 
-    fn results_of(&mut self, number: u32) -> &[u8] {
-        let Answer { at, length, .. } = *self.answer(number);
-        let (begin, middle) = ((at - self.gone) as usize, self.results.as_slices().0.len());
+    fn results(&mut self, number: u32) -> &[u8] {
+        let Answer { begins, length, .. } = *self.answer(number);
+        let (begin, middle) = ((begins - self.gone) as usize, self.results.as_slices().0.len());
         // One answer lies across the end of the queue's memory; it is not asked for often.
         if begin < middle && begin + length > middle {
             self.results.make_contiguous();
@@ -199,48 +381,19 @@ impl<T> Replays<T> {
             None => &front[begin..begin + length],
         }
     }
-
-    /// All is forgotten: a crash. What ran before is not taken for what runs later.
-    pub fn clear(&mut self) {
-        *self = Self { next: self.next, ..Self::new() };
-    }
-
-    /// Nobody asks again after so long: what looks like it is a new call with an old number.
-    fn expire(&mut self, now: Instant) {
-        for _ in 0..2 {
-            match self.answers.front() {
-                Some(oldest) if now.saturating_duration_since(oldest.since) > KEPT => self.pop(),
-                Some(_) | None => return,
-            }
-        }
-    }
-
-    /// The oldest answer makes way.
-    fn pop(&mut self) {
-        let Some(Answer { call, length, .. }) = self.answers.pop_front() else { return };
-        let number = self.first;
-        self.first = number.wrapping_add(1);
-        if let Ok(place) = self.numbers.find_entry(call.checksum, |other| *other == number) {
-            place.remove();
-        }
-        self.results.drain(..length);
-        self.gone += length as u64;
-    }
 }
 
-impl<T> Default for Replays<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Answers that are kept, and their bytes.
-const CALLS_MOST: usize = 16_384;
-const BYTES_MOST: usize = 8 << 20;
-/// What is looked at of either end of a large record: more than the longest names.
-const END: usize = 2 << 10;
-/// For how long an answer is kept.
+/// Askers of one call that are remembered beside the newest.
+const BEFORE: usize = 4;
+/// How long after its end a call is known.
 const KEPT: Duration = Duration::from_secs(120);
+/// Answers of what changes names and attributes, and their bytes.
+const NAMES: usize = 1 << 18;
+const NAMES_BYTES: usize = 128 << 20;
+/// Answers of WRITE and COMMIT: of one client, of all, and their bytes.
+const DATA_OF_ONE: usize = 1 << 14;
+const DATA: usize = 1 << 17;
+const DATA_BYTES: usize = 32 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -248,109 +401,229 @@ mod tests {
     use std::net::Ipv4Addr;
 
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    const TERMS: Terms = Terms {
+        kept: KEPT,
+        names: Bound { calls_of_one: 500, calls: 500, bytes: 1 << 20 },
+        data: Bound { calls_of_one: 100, calls: 150, bytes: 1 << 20 },
+    };
+
+    /// A cache and its key.
+    struct Fixture<T> {
+        replays: Replays<T>,
+        key: DigestKey,
+    }
+
+    impl<T: Clone + PartialEq> Fixture<T> {
+        fn new(terms: Terms) -> Self {
+            Self { replays: Replays::new(terms), key: DigestKey::random() }
+        }
+
+        fn begin(
+            &mut self,
+            now: Instant,
+            client: IpAddr,
+            procedure: Procedure,
+            record: &[u8],
+            asker: T,
+        ) -> Verdict<'_, T> {
+            let call = CallId::new(&self.key, client, procedure, record);
+            self.replays.begin(now, call, asker)
+        }
+
+        fn new_call(&mut self, now: Instant, client: IpAddr, procedure: Procedure, record: &[u8], asker: T) -> Known {
+            match self.begin(now, client, procedure, record, asker) {
+                Verdict::New(known) => known,
+                Verdict::Joined(_) | Verdict::Done(_) => panic!("it is new"),
+            }
+        }
+    }
+
+    impl Fixture<()> {
+        /// Executes a call that is new.
+        fn execute(&mut self, now: Instant, client: IpAddr, procedure: Procedure, xid: u32, results: &[u8]) {
+            let known = self.new_call(now, client, procedure, &xid.to_be_bytes(), ());
+            assert_eq!(self.replays.finish(now, &known, results), Some(()));
+            let again = (self.replays.finish(now, &known, results), self.replays.forget(&known));
+            assert_eq!(again, (None, None), "it is over");
+        }
+
+        fn knows(&mut self, now: Instant, client: IpAddr, procedure: Procedure, xid: u32) -> bool {
+            match self.begin(now, client, procedure, &xid.to_be_bytes(), ()) {
+                Verdict::Done(_) => true,
+                Verdict::Joined(()) => panic!("it runs"),
+                Verdict::New(known) => {
+                    self.replays.forget(&known);
+                    false
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_is_the_one_befores_where_the_newest_asker_is_gone() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let known = cache.new_call(now, CLIENT, Procedure::Create, b"call", "new");
+        let joined = cache.begin(now, CLIENT, Procedure::Create, b"call", "closed");
+        assert_eq!(joined, Verdict::Joined("new"));
+        for (here, newest) in [(["new", "closed"], "closed"), (["", ""], "closed"), (["new", ""], "new")] {
+            cache.replays.prefer(&known, |asker| here.contains(asker));
+            assert_eq!(cache.replays.newest(&known), Some(&newest), "{here:?}");
+        }
+        assert_eq!(cache.replays.finish(now, &known, b"made"), Some("new"));
+    }
+
+    #[test]
+    fn of_many_askers_the_last_ones_are_known_each_once() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let known = cache.new_call(now, CLIENT, Procedure::Create, b"call", 0);
+        for asker in [1, 1, 2, 3, 1, 4, 5] {
+            assert!(matches!(cache.begin(now, CLIENT, Procedure::Create, b"call", asker), Verdict::Joined(_)));
+        }
+        assert_eq!(cache.replays.before(&known), [2, 3, 1, 4]);
+        cache.replays.prefer(&known, |asker| [2, 3].contains(asker));
+        assert_eq!(cache.replays.newest(&known), Some(&3));
+    }
 
     #[test]
     fn a_call_that_comes_again_joins_the_first_and_then_gets_its_answer() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let Verdict::New(known) = replays.begin(now, CLIENT, 1, Procedure::Create, b"call", "first") else {
-            panic!("it is new")
-        };
-        assert_eq!(replays.begin(now, CLIENT, 1, Procedure::Create, b"call", "second"), Verdict::Joined("first"));
-        assert_eq!(replays.finish(&known, b"made"), Some("second"));
-        assert_eq!(replays.begin(now, CLIENT, 1, Procedure::Create, b"call", "third"), Verdict::Done(b"made"));
-    }
-
-    #[test]
-    fn another_xid_client_procedure_or_content_is_another_call() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-        assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Create, b"call", ()), Verdict::New(_)));
-        assert!(matches!(replays.begin(now, CLIENT, 2, Procedure::Create, b"call", ()), Verdict::New(_)));
-        assert!(matches!(replays.begin(now, other, 1, Procedure::Create, b"call", ()), Verdict::New(_)));
-        assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Mkdir, b"call", ()), Verdict::New(_)));
-        assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Create, b"cell", ()), Verdict::New(_)));
-    }
-
-    #[test]
-    fn large_records_are_told_apart_by_their_ends_and_their_length() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let large = vec![7; 100 * END];
-        let (mut first, mut last) = (large.clone(), large.clone());
-        first[END - 1] = 8;
-        last[99 * END] = 8;
-        for record in [&large[..], &large[1..], &first, &last] {
-            assert!(matches!(replays.begin(now, CLIENT, 1, Procedure::Write, record, ()), Verdict::New(_)));
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        for procedure in [Procedure::Create, Procedure::Write, Procedure::Commit] {
+            let record = [b"call", procedure.name().as_bytes()].concat();
+            let known = cache.new_call(now, CLIENT, procedure, &record, "first");
+            assert_eq!(cache.begin(now, CLIENT, procedure, &record, "second"), Verdict::Joined("first"));
+            assert_eq!(cache.replays.newest(&known), Some(&"second"));
+            assert_eq!(cache.replays.finish(now, &known, b"made"), Some("second"));
+            assert_eq!(cache.begin(now, CLIENT, procedure, &record, "third"), Verdict::Done(b"made"));
         }
-        assert_eq!(replays.begin(now, CLIENT, 1, Procedure::Write, &large, ()), Verdict::Joined(()));
     }
 
     #[test]
-    fn an_answer_is_kept_for_two_minutes() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let Verdict::New(known) = replays.begin(now, CLIENT, 1, Procedure::Create, b"call", ()) else {
-            panic!("it is new")
-        };
-        replays.finish(&known, b"made");
-        let later = now + KEPT;
-        assert_eq!(replays.begin(later, CLIENT, 1, Procedure::Create, b"call", ()), Verdict::Done(b"made"));
-        let too_late = later + Duration::from_secs(1);
-        assert!(matches!(replays.begin(too_late, CLIENT, 1, Procedure::Create, b"call", ()), Verdict::New(_)));
-        assert!(replays.results.is_empty() && replays.numbers.is_empty());
+    fn another_client_or_content_is_another_call() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        cache.new_call(now, CLIENT, Procedure::Create, b"call", ());
+        cache.new_call(now, OTHER, Procedure::Create, b"call", ());
+        cache.new_call(now, CLIENT, Procedure::Create, b"cell", ());
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        let verdict = cache.begin(now, mapped, Procedure::Create, b"call", ());
+        assert_eq!(verdict, Verdict::Joined(()), "one address has two spellings");
     }
 
-    /// Executes a call that is new.
-    fn execute(replays: &mut Replays<()>, now: Instant, xid: u32, results: &[u8]) {
-        let Verdict::New(known) = replays.begin(now, CLIENT, xid, Procedure::Create, b"call", ()) else {
-            panic!("it is new")
-        };
-        assert_eq!(replays.finish(&known, results), Some(()));
-        assert_eq!((replays.finish(&known, results), replays.forget(&known)), (None, None), "it is over");
+    /// A large record's middle counts: it is data that another WRITE of the same range does not have.
+    #[test]
+    fn large_records_are_told_apart_by_every_byte() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let large = vec![7; 200_000];
+        for at in [0, 3000, 100_000, 199_999] {
+            let mut other = large.clone();
+            other[at] = 8;
+            cache.new_call(now, CLIENT, Procedure::Write, &other, ());
+        }
+        cache.new_call(now, CLIENT, Procedure::Write, &large[1..], ());
+        cache.new_call(now, CLIENT, Procedure::Write, &large, ());
+        assert_eq!(cache.begin(now, CLIENT, Procedure::Write, &large, ()), Verdict::Joined(()));
+    }
+
+    /// A call that waited through an outage is known as long after its answer as any other.
+    #[test]
+    fn an_answer_is_kept_for_two_minutes_from_when_it_was_given() {
+        let (arrived, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let known = cache.new_call(arrived, CLIENT, Procedure::Mkdir, b"call", ());
+        let answered = arrived + 2 * KEPT;
+        cache.replays.finish(answered, &known, b"made");
+        let later = answered + KEPT;
+        assert_eq!(cache.begin(later, CLIENT, Procedure::Mkdir, b"call", ()), Verdict::Done(b"made"));
+        let too_late = later + Duration::from_secs(1);
+        cache.new_call(too_late, CLIENT, Procedure::Mkdir, b"call", ());
+    }
+
+    #[test]
+    fn answers_of_clients_that_are_gone_are_dropped_while_others_ask() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        for last in 0..100 {
+            let client = IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+            cache.execute(now, client, Procedure::Write, 1, b"written");
+        }
+        let later = now + KEPT + Duration::from_secs(1);
+        for xid in 0..400 {
+            assert!(!cache.knows(later, CLIENT, Procedure::Write, xid));
+        }
+        assert_eq!((cache.replays.data.calls, cache.replays.data.bytes, cache.replays.data.of_client.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn writes_push_out_nothing_but_writes_of_the_same_client() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        cache.execute(now, CLIENT, Procedure::Create, 1, b"made");
+        cache.execute(now, OTHER, Procedure::Write, 2, b"written");
+        for xid in 10..1010 {
+            cache.execute(now, CLIENT, Procedure::Write, xid, b"written");
+        }
+        assert!(cache.knows(now, CLIENT, Procedure::Create, 1), "a CREATE has room of its own");
+        assert!(cache.knows(now, OTHER, Procedure::Write, 2), "each client has its own");
+        assert_eq!(cache.replays.data.calls, TERMS.data.calls_of_one + 1);
+        assert!(cache.knows(now, CLIENT, Procedure::Write, 910) && !cache.knows(now, CLIENT, Procedure::Write, 909));
+    }
+
+    #[test]
+    fn where_all_have_too_many_who_has_few_keeps_them() {
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        cache.execute(now, OTHER, Procedure::Write, 1, b"written");
+        for xid in 0..1000 {
+            let client = IpAddr::V4(Ipv4Addr::new(10, 0, 0, (xid % 3) as u8));
+            cache.execute(now, client, Procedure::Write, xid, b"written");
+            assert!(cache.replays.data.calls <= TERMS.data.calls);
+        }
+        assert!(cache.knows(now, OTHER, Procedure::Write, 1));
+        for xid in 1000 - 90..1000 {
+            let client = IpAddr::V4(Ipv4Addr::new(10, 0, 0, (xid % 3) as u8));
+            assert!(cache.knows(now, client, Procedure::Write, xid), "{xid}");
+        }
     }
 
     #[test]
     fn it_holds_the_newest_answers_and_not_more_of_them_than_it_may() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let calls = 3 * CALLS_MOST as u32;
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let (calls, most) = (3 * TERMS.names.calls as u32, TERMS.names.calls);
         for xid in 0..calls {
-            execute(&mut replays, now, xid, &xid.to_be_bytes());
+            cache.execute(now, CLIENT, Procedure::Create, xid, &xid.to_be_bytes());
         }
-        assert_eq!((replays.answers.len(), replays.numbers.len()), (CALLS_MOST, CALLS_MOST));
-        assert_eq!((replays.results.len(), replays.running.len(), replays.places.len()), (4 * CALLS_MOST, 0, 0));
-        let oldest = calls - CALLS_MOST as u32;
+        let Replays { running, places, names, .. } = &cache.replays;
+        assert_eq!((names.calls, names.index.len(), names.bytes), (most, most, 4 * most));
+        assert_eq!((running.len(), places.len()), (0, 0));
+        let oldest = calls - most as u32;
         for xid in oldest..calls {
-            let verdict = replays.begin(now, CLIENT, xid, Procedure::Create, b"call", ());
+            let verdict = cache.begin(now, CLIENT, Procedure::Create, &xid.to_be_bytes(), ());
             assert_eq!(verdict, Verdict::Done(&xid.to_be_bytes()));
         }
-        assert!(matches!(replays.begin(now, CLIENT, oldest - 1, Procedure::Create, b"call", ()), Verdict::New(_)));
+        assert!(!cache.knows(now, CLIENT, Procedure::Create, oldest - 1));
     }
 
     #[test]
     fn it_holds_at_most_so_many_bytes_and_finds_each_answer_wherever_it_lies() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let most = TERMS.names.bytes;
         let results = |xid: u32| vec![xid as u8; 5000 + xid as usize % 7];
-        for xid in 0..4 * (BYTES_MOST / 5000) as u32 {
-            execute(&mut replays, now, xid, &results(xid));
-            assert!(replays.results.len() <= BYTES_MOST);
-            for back in [0, 1, 700, 1500] {
+        for xid in 0..4 * (most / 5000) as u32 {
+            cache.execute(now, CLIENT, Procedure::Create, xid, &results(xid));
+            assert!(cache.replays.names.bytes <= most);
+            for back in [0, 1, 70, 150] {
                 let Some(xid) = xid.checked_sub(back) else { continue };
-                let verdict = replays.begin(now, CLIENT, xid, Procedure::Create, b"call", ());
+                let verdict = cache.begin(now, CLIENT, Procedure::Create, &xid.to_be_bytes(), ());
                 assert_eq!(verdict, Verdict::Done(&results(xid)), "{back} calls ago");
             }
         }
-        execute(&mut replays, now, u32::MAX, &vec![0; BYTES_MOST + 1]);
-        assert!(replays.results.len() <= BYTES_MOST, "what is larger than all room is not kept");
+        cache.execute(now, CLIENT, Procedure::Create, u32::MAX, &vec![0; most + 1]);
+        assert!(cache.replays.names.bytes <= most, "what is larger than all room is not kept");
     }
 
     #[test]
     fn what_ran_before_a_crash_is_not_taken_for_what_runs_after_it() {
-        let (now, mut replays) = (Instant::now(), Replays::new());
-        let Verdict::New(before) = replays.begin(now, CLIENT, 1, Procedure::Create, b"call", "before") else {
-            panic!("it is new")
-        };
-        replays.clear();
-        let Verdict::New(after) = replays.begin(now, CLIENT, 1, Procedure::Create, b"call", "after") else {
-            panic!("it is new again")
-        };
-        assert_eq!((replays.finish(&before, b"made"), replays.finish(&after, b"made")), (None, Some("after")));
+        let (now, mut cache) = (Instant::now(), Fixture::new(TERMS));
+        let before = cache.new_call(now, CLIENT, Procedure::Create, b"call", "before");
+        cache.replays.clear();
+        let after = cache.new_call(now, CLIENT, Procedure::Create, b"call", "after");
+        let ends = (cache.replays.finish(now, &before, b"made"), cache.replays.finish(now, &after, b"made"));
+        assert_eq!(ends, (None, Some("after")));
     }
 }

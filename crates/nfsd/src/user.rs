@@ -18,6 +18,9 @@ impl User {
     /// Who calls without a credential.
     pub const NOBODY: Self = Self { uid: NOBODY, gid: NOBODY, gids: [0; AuthSys::GIDS], count: 0 };
 
+    /// Who may do everything.
+    pub const ROOT: Self = Self { uid: 0, gid: 0, gids: [0; AuthSys::GIDS], count: 0 };
+
     /// A user; groups past the sixteen that AUTH_SYS carries are left out.
     pub fn new(uid: u32, gid: u32, gids: &[u32]) -> Self {
         let count = gids.len().min(AuthSys::GIDS);

@@ -13,6 +13,8 @@ pub(crate) struct Agreed {
     pub(crate) fileid: u64,
     /// The least of every server's limits.
     pub(crate) limits: Option<FsinfoOk>,
+    /// Why a cache would answer wrongly here.
+    pub(crate) unfit: Option<String>,
 }
 
 impl Agreed {
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     fn agreed(root: &[u8]) -> Agreed {
-        Agreed { root: root.to_vec(), fsid: 1, fileid: 2, limits: None }
+        Agreed { root: root.to_vec(), fsid: 1, fileid: 2, limits: None, unfit: None }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub const SOCKET: &str = "/run/midas/midas.sock";
 /// GET: [`Status`].
 pub const STATUS: &str = "/api/v1/status";
+/// GET: 200 with [`Done`] if calls are served, otherwise 503 with the reasons in [`Fault`]. `?reads`: reads alone.
+pub const READY: &str = "/ready";
 /// POST [`Explain`]: [`Explanation`]. Changes nothing.
 pub const EXPLAIN: &str = "/api/v1/explain";
 /// POST [`Set`]: [`Done`].
@@ -42,6 +44,9 @@ pub struct Status {
     pub started_unix_ms: u64,
     /// Why it is not ready; empty when it is.
     pub not_ready: Vec<String>,
+    /// Of these, why changes hang though reads are served.
+    #[serde(default)]
+    pub writes_hang: Vec<String>,
     /// Whether every call goes to its home, whatever the policies.
     pub bypass: bool,
     /// Client connections now.
@@ -50,6 +55,12 @@ pub struct Status {
     pub calls: u64,
     /// Calls that wait for a server that may serve them, now.
     pub held: u64,
+    /// How often it could not be told which export a client's handle belongs to: such calls wait.
+    #[serde(default)]
+    pub unknown_owners: u64,
+    /// What is written down of calls that must not be executed twice; none if nothing is.
+    #[serde(default)]
+    pub journal: Option<Journaled>,
     /// How it stands in its cluster; none if it is alone.
     #[serde(default)]
     pub cluster: Option<Membership>,
@@ -57,6 +68,21 @@ pub struct Status {
     pub exports: Vec<Export>,
     /// In the order of the file.
     pub pools: Vec<Pool>,
+}
+
+/// Calls that must not be executed twice, on disk (`[state] journal`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Journaled {
+    /// Whether nothing can be written now: such calls wait.
+    pub broken: bool,
+    /// Entries written so far.
+    pub written: u64,
+    /// Times that a call had to wait because it could not be written down.
+    pub refused: u64,
+    /// Times that a file could be written again after it could not.
+    pub anew: u64,
+    /// Calls of the daemon's life before that came again.
+    pub recalled: u64,
 }
 
 /// How a daemon stands in its cluster; [`Cluster`] has the rest.
@@ -215,6 +241,9 @@ pub struct Member {
     pub version: Option<u16>,
     /// The daemon's version.
     pub software: String,
+    /// What it said of itself, if it speaks no version of messages that this daemon speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unequal: Option<String>,
     /// Round trip of the last heartbeat.
     pub rtt_ms: Option<f64>,
     /// Since it was last heard.
@@ -248,6 +277,14 @@ pub struct Export {
     pub admitted: usize,
     /// Calls by why they went where they went.
     pub routes: BTreeMap<String, u64>,
+    /// Calls that only one server could serve, by why: `fence` (others may answer with the state
+    /// before a change), `start` (nobody knows yet what was changed), `uncommitted`, `listing`,
+    /// `maker` (no other server knows it), `doubt`.
+    #[serde(default)]
+    pub bound: BTreeMap<String, u64>,
+    /// Names and objects that are read at one server alone, because others may answer with the state before a change.
+    #[serde(default)]
+    pub fences: u64,
     /// What its cache does and holds, outside of its subtrees.
     #[serde(default)]
     pub cache: Caching,
@@ -355,6 +392,9 @@ pub struct Server {
     pub dispatched: u64,
     /// Files with data there that is not committed: until it is, their calls go there, drained or not.
     pub uncommitted: u64,
+    /// Whether it is down and was fenced since: nothing that was sent to it before runs any more.
+    #[serde(default)]
+    pub fenced: bool,
     /// Why it does not belong to its pool, in words.
     pub foreign: Option<String>,
     /// Its median latency in milliseconds.
@@ -456,6 +496,9 @@ pub struct Set {
 pub struct Drain {
     /// As the file calls it.
     pub server: String,
+    /// Drain it though no other server of its pool takes calls: all calls wait then.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Home routing for everything, or not.

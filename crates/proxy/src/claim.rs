@@ -2,10 +2,13 @@
 //! several proxies, its announcements to the others.
 
 use crate::accord::{ANSWER_MOST, Accord, Label};
-use crate::cached::{self, Area, Claimed, Fetching, Question, Touched, Unfound, Who};
+use crate::cached::{self, Area, Claimed, Fetching, Question, Stale, Touched, Unfound, Who};
 use crate::dispatch::Forward;
 use crate::event::Shared;
+use crate::queue::{NameAt, Queued};
 use crate::translate::Kind;
+use crate::verify::Before;
+use crate::wakes::Waiter;
 use crate::whose::Owner;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
@@ -61,7 +64,7 @@ pub(crate) enum Prepared {
     Ready(Option<Claim>),
     /// It may when these names were looked up.
     Find(Claim, Vec<Unfound>),
-    /// Not while another mutation of the same name is under way.
+    /// Not while another mutation of the same name is under way, or waits and is older.
     Busy,
 }
 
@@ -103,6 +106,16 @@ impl Changes {
     pub(crate) fn overtaken(&self, shared: &Shared) -> bool {
         let overtaken = |(export, touched): &(usize, Touched)| shared.exports[*export].areas.overtaken(touched);
         self.touched.iter().filter(|(_, touched)| touched.assumed()).any(overtaken)
+    }
+
+    /// What it shows of the time before it left, if nobody else can have changed the same since.
+    pub(crate) fn before(&self, procedure: Procedure, known: Before) -> Before {
+        let takes_away = matches!(procedure, Procedure::Remove | Procedure::Rmdir | Procedure::Rename);
+        let sure = !self.touched.is_empty() && self.touched.iter().all(|(_, touched)| touched.sure(takes_away));
+        match (known, self.led()) {
+            (Before::Known(None) | Before::Unknown, led) if sure => Before::Known(led),
+            (Before::Known(_) | Before::Unknown, _) => known,
+        }
     }
 
     fn led(&self) -> Option<bool> {
@@ -174,14 +187,17 @@ impl Changes {
     }
 }
 
-/// Marks what a call changes that came then, in every export that may have it cached.
+/// Marks what a call changes that came then, in every export that may have it cached. Its place
+/// among those that wait is kept while it must wait, and given back otherwise.
 pub(crate) fn prepare(
-    (now, since): (Time, Time),
-    shared: &Shared,
+    now: Time,
+    shared: &Arc<Shared>,
+    (queued, since, event_loop): (&mut Option<Queued>, Time, u32),
     realm: usize,
     (op, procedure): (Op, Procedure),
     record: &[u8],
 ) -> Prepared {
+    let waited = queued.take();
     let changes = op.mutates() || op == Op::Commit;
     let mut watching = watching(shared, realm).peekable();
     if !changes || watching.peek().is_none() {
@@ -192,16 +208,23 @@ pub(crate) fn prepare(
     let call = rpc::Call::decode(record).ok().and_then(|call| nfs3::Call::decode(procedure, call.args).ok());
     // It was decoded when it came.
     let Some(call) = call else { return Prepared::Ready(None) };
+    let new = || Waiter { since, number: shared.wakes.number(), event_loop };
+    let who = waited.as_ref().map_or_else(new, Queued::waiter);
     let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
     let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
     for (export, area) in watching {
-        match area.cached.claim(now, since, &call) {
+        match area.cached.claim(now, who, &call) {
             Claimed::Marked(touched, names) => {
                 claims.touched.push((export, touched));
                 unfound.extend(names);
             }
-            Claimed::Busy => {
-                changed(now, shared, claims, Ended::Done, None);
+            Claimed::Busy(names) => {
+                for (export, touched) in claims.touched {
+                    shared.exports[export].areas.give_back(now, touched, who);
+                }
+                let area = area.cached.area();
+                let names = names.into_iter().map(|(place, name)| NameAt { export, area, place, name });
+                *queued = Some(waited.unwrap_or_else(|| Queued::new(shared, who)).waits_for(names));
                 return Prepared::Busy;
             }
         }
@@ -259,14 +282,15 @@ pub(crate) fn changed(
         // Before it can be asked for: a peer may not have heard of it.
         accord.fetches.dropped(now, new);
     }
-    let mut made = Vec::new();
+    let mut stale = Vec::new();
     for (export, touched) in changes.touched {
         let areas = &shared.exports[export].areas;
-        let new = areas.ended(now, touched, ended, reply);
-        made.extend(new.map(|key| Label { export: areas.own().cached.name(), place: key, key }));
+        let export = areas.own().cached.name();
+        let label = |Stale { object, id }| Label { export, place: object, key: id };
+        stale.extend(areas.ended(now, touched, ended, reply).into_iter().map(label));
     }
-    if let Some(accord) = shared.accord().filter(|_| !made.is_empty()) {
-        accord.drop_elsewhere(&made);
+    if let Some(accord) = shared.accord().filter(|_| !stale.is_empty()) {
+        accord.drop_elsewhere(&stale);
     }
 }
 

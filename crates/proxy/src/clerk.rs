@@ -5,17 +5,17 @@ use crate::cached::Unfound;
 use crate::clock::duration;
 use crate::dispatch;
 use crate::event::{Asker, Mail, Mailbox, Shared};
+use crate::finding::{self, Found};
 use crate::log;
 use crate::mountd::Below;
-use crate::pool::Pool;
 use crate::realm::Realm;
+use crate::unresolved::Resolution;
 use crate::verify::{self, Before, Doubt, Verdict};
-use crate::whose::Owner;
 use midas_core::key::Key;
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use midas_nfs::rpc::{self, Credential};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 /// Something to find out.
 pub(crate) enum Job {
     /// A directory to mount.
-    Find { below: Below, client: IpAddr, xid: u32, asker: Asker },
-    /// Something that a call must wait for; for this loop.
-    Sort { unknown: Unknown, event_loop: usize },
+    Find { below: Box<Below>, xid: u32, asker: Asker },
+    /// Something that calls wait for; for this loop.
+    Sort { unknown: Arc<Unknown>, event_loop: usize },
     /// Where names lead that a call changes; the call's record tells on whose behalf.
     Lead { realm: usize, names: Vec<Unfound>, record: Vec<u8>, event_loop: usize, number: usize },
     /// Whether a call was executed; for this loop.
@@ -43,7 +43,7 @@ pub(crate) enum About {
 }
 
 /// What must be known before a call can be taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unknown {
     /// Whose a handle is.
     Owner(Vec<u8>),
@@ -51,40 +51,40 @@ pub(crate) enum Unknown {
     Target { realm: usize, dir: Vec<u8>, name: Vec<u8>, caller: Caller },
 }
 
-impl Unknown {
-    /// Two with the same key are one.
-    pub(crate) fn key(&self) -> Key {
-        match self {
-            Self::Owner(handle) => Key::of(handle),
-            Self::Target { dir, name, .. } => Key::of(dir).named(name),
-        }
-    }
+/// How jobs are given to the clerks. Questions that clients' handles and names raise have clerks of their
+/// own: what other jobs wait for cannot be held up by them.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    jobs: SyncSender<Job>,
+    questions: SyncSender<Job>,
 }
 
-/// How jobs are given to the clerks.
-#[derive(Clone)]
-pub(crate) struct Desk(SyncSender<Job>);
+/// The jobs that are given to a desk.
+pub(crate) struct Given {
+    jobs: Receiver<Job>,
+    questions: Receiver<Job>,
+}
 
 impl Desk {
     /// Gives a job; it comes back if there are too many.
     pub(crate) fn give(&self, job: Job) -> Result<(), Job> {
-        self.0.try_send(job).map_err(|error| match error {
+        let to = if matches!(job, Job::Sort { .. }) { &self.questions } else { &self.jobs };
+        to.try_send(job).map_err(|error| match error {
             TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
         })
     }
 }
 
 /// A desk and the jobs that are given to it.
-pub(crate) fn desk() -> (Desk, Receiver<Job>) {
-    let (give, jobs) = sync_channel(JOBS);
-    (Desk(give), jobs)
+pub(crate) fn desk() -> (Desk, Given) {
+    let ((give, jobs), (ask, questions)) = (sync_channel(JOBS), sync_channel(JOBS));
+    (Desk { jobs: give, questions: ask }, Given { jobs, questions })
 }
 
 /// Starts the threads; they end when every desk is gone.
-pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<Job>) -> Vec<JoinHandle<()>> {
-    let jobs = Arc::new(Mutex::new(jobs));
-    let clerk = |_| {
-        let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(&jobs));
+pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -> Vec<JoinHandle<()>> {
+    let clerk = |jobs: &Arc<Mutex<Receiver<Job>>>| {
+        let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(jobs));
         thread::spawn(move || {
             let mut lines = Lines::default();
             loop {
@@ -95,18 +95,22 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], jobs: Receiver<
             }
         })
     };
-    (0..CLERKS).map(clerk).collect()
+    let of = |jobs: Receiver<Job>| -> Vec<JoinHandle<()>> {
+        let jobs = Arc::new(Mutex::new(jobs));
+        (0..CLERKS).map(|_| clerk(&jobs)).collect()
+    };
+    [of(given.jobs), of(given.questions)].into_iter().flatten().collect()
 }
 
 impl Job {
     fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
-            Self::Find { below, client, xid, asker } => {
-                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, client, xid), 0))
+            Self::Find { below, xid, asker } => {
+                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
-                let stale = sort(shared, lines, &unknown);
-                (event_loop, Mail::Sorted { key: unknown.key(), stale })
+                let how = sort(shared, lines, &unknown);
+                (event_loop, Mail::Sorted { unknown, how })
             }
             Self::Lead { realm, names, record, event_loop, number } => {
                 let found = lead(shared, lines, realm, &names, &record);
@@ -117,7 +121,7 @@ impl Job {
                 let verdict = verify::look(pool, &doubt);
                 let outcome = match &verdict {
                     Verdict::Answer(_) | Verdict::Made { .. } => "it is answered",
-                    Verdict::Send => "it is sent",
+                    Verdict::Send(_) => "it is sent",
                     Verdict::Unknown => "not known yet",
                 };
                 let others = match doubt.before {
@@ -137,21 +141,25 @@ impl Job {
     }
 }
 
-/// Finds out; whether there is no such object anywhere.
-fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> bool {
+/// Resolves a question.
+fn sort(shared: &Shared, lines: &mut Lines, unknown: &Unknown) -> Resolution {
     match unknown {
-        Unknown::Owner(handle) => {
-            let owner = whose(shared, handle);
-            if let Found::Of(owner) = owner {
-                shared.whose.learn(Key::of(handle), owner);
-            }
-            matches!(owner, Found::Nowhere)
-        }
+        Unknown::Owner(handle) => match finding::whose(shared, lines, handle) {
+            Found::Of(_) => Resolution::Known,
+            Found::Nowhere => Resolution::Nowhere,
+            Found::Unknown => Resolution::Untold,
+        },
         Unknown::Target { realm, dir, name, caller } => {
             let export = &shared.exports[*realm];
-            let object = look(export, lines, (dir, name), caller).ok().and_then(Leads::object);
-            export.learn_target(Key::of(dir), name, object);
-            false
+            let left = export.pool.time(Instant::now());
+            match look_for(export, lines, (dir, name), caller) {
+                Ok(leads) => {
+                    export.learn_target(left, Key::of(dir), name, leads);
+                    Resolution::Known
+                }
+                // Taken for free, it would be changed without a fence.
+                Err(Untold) => Resolution::Untold,
+            }
         }
     }
 }
@@ -161,12 +169,15 @@ fn lead(shared: &Shared, lines: &mut Lines, realm: usize, names: &[Unfound], rec
     let export = &shared.exports[realm];
     let call = rpc::Call::decode(record).ok()?;
     let caller = dispatch::caller(&Credential::decode(&call.credential).ok()?);
-    let mut leads = |dir: &[u8], name: &[u8]| match look(export, lines, (dir, name), &caller) {
-        // What the user may not see may be marked all the same.
-        Ok(Leads::Refused) => look(export, lines, (dir, name), &Caller::ROOT),
+    names.iter().map(|Unfound { dir, name, .. }| look_for(export, lines, (dir, name), &caller).ok()).collect()
+}
+
+/// Where a name leads, though its user may not see it: it is marked or fenced all the same.
+fn look_for(export: &Realm, lines: &mut Lines, name: (&[u8], &[u8]), caller: &Caller) -> Result<Leads, Untold> {
+    match look(export, lines, name, caller) {
+        Ok(Leads::Refused) => look(export, lines, name, &Caller::ROOT),
         found => found,
-    };
-    names.iter().map(|Unfound { dir, name, .. }| leads(dir, name).ok()).collect()
+    }
 }
 
 /// Where a name leads, as the server says that knows its directory's names; of a directory that it does not know, another one is asked.
@@ -211,7 +222,7 @@ impl Leads {
         }
     }
 
-    fn object(self) -> Option<Key> {
+    pub(crate) fn object(self) -> Option<Key> {
         match self {
             Self::To(object) => Some(object),
             Self::Nowhere | Self::Refused => None,
@@ -255,54 +266,7 @@ impl Lines {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum Found {
-    Of(Owner),
-    /// Every pool was asked and none knows it.
-    Nowhere,
-    /// Not every pool could be asked.
-    Unknown,
-}
-
-/// Whose a handle is: as it is known, or as one server of every pool says of the handle's file system.
-pub(crate) fn whose(shared: &Shared, handle: &[u8]) -> Found {
-    if let Some(owner) = shared.whose.of(handle) {
-        return Found::Of(owner);
-    }
-    let mut found = Found::Nowhere;
-    for (number, pool) in shared.pools.iter().enumerate() {
-        match fsid(pool, handle) {
-            Some(Ok(fsid)) => return Found::Of(owner(shared, number, fsid)),
-            Some(Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) => {}
-            Some(Err(_)) | None => found = Found::Unknown,
-        }
-    }
-    found
-}
-
-fn owner(shared: &Shared, pool: usize, fsid: u64) -> Owner {
-    let of_pool = || shared.exports.iter().filter(|export| Arc::ptr_eq(&export.pool, &shared.pools[pool]));
-    let has = |export: &&Realm| export.agreed().as_ref().as_ref().is_some_and(|it| it.fsid == fsid);
-    let mut with = of_pool().filter(has);
-    match (with.next(), with.next(), of_pool().count()) {
-        (Some(one), None, _) => Owner::Export(one.number),
-        // A file system that is mounted below the only export.
-        (None, _, 1) => of_pool().next().map_or(Owner::Pool(pool), |one| Owner::Export(one.number)),
-        _ => Owner::Pool(pool),
-    }
-}
-
-fn fsid(pool: &Pool, handle: &[u8]) -> Option<Result<u64, Nfsstat3>> {
-    let server = pool.server(pool.some_open(0)?);
-    let Some(object) = FileHandle::new(handle) else { return Some(Err(Nfsstat3::BADHANDLE)) };
-    let patience = duration(pool.config.probe_timeout);
-    let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).ok()?;
-    match nfs.nfs(&Call::Getattr { object }).ok()? {
-        Reply::Getattr(Ok(attributes)) => Some(Ok(attributes.fsid)),
-        failed => Some(Err(failed.status())),
-    }
-}
-
+/// Clerks for questions, and as many for everything else.
 const CLERKS: usize = 4;
 /// Connections that a clerk keeps.
 const LINES: usize = 16;

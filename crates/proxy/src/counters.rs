@@ -55,6 +55,16 @@ pub(crate) struct Tally {
     reads: Box<[[[Count; Fate::ALL.len()]; PROCEDURES]]>,
     /// Calls that wait for a server that may serve them, now.
     pub(crate) held: Count,
+    /// How long the change has waited that waits longest for a server, in milliseconds.
+    pub(crate) change_waits_ms: Count,
+    /// Calls that wait until it is known which export their handle belongs to or where their name leads, now.
+    pub(crate) unresolved: Count,
+    /// Of these, calls that were given up so far: nobody could tell in time, or there were too many.
+    pub(crate) given_up: Count,
+    /// Clients that found no place.
+    pub(crate) turned_away: Count,
+    /// Idle connections that were ended for new ones.
+    pub(crate) replaced: Count,
     /// Clients that came.
     pub(crate) welcomed: Count,
     /// Clients that went.
@@ -164,6 +174,11 @@ pub(crate) struct Totals {
     pub(crate) duplicates: [u64; Duplicate::ALL.len()],
     pub(crate) bytes: [u64; Bytes::ALL.len()],
     pub(crate) held: u64,
+    pub(crate) unresolved: u64,
+    pub(crate) change_waits_ms: u64,
+    pub(crate) given_up: u64,
+    pub(crate) turned_away: u64,
+    pub(crate) replaced: u64,
     pub(crate) welcomed: u64,
     pub(crate) ended: u64,
 }
@@ -199,6 +214,11 @@ impl Totals {
             add(&mut totals.duplicates, &tally.duplicates);
             add(&mut totals.bytes, &tally.bytes);
             totals.held += tally.held.get();
+            totals.unresolved += tally.unresolved.get();
+            totals.change_waits_ms = totals.change_waits_ms.max(tally.change_waits_ms.get());
+            totals.given_up += tally.given_up.get();
+            totals.turned_away += tally.turned_away.get();
+            totals.replaced += tally.replaced.get();
             // Who went came before: read in this order, nobody is gone who never came.
             totals.ended += tally.ended.get();
             totals.welcomed += tally.welcomed.get();

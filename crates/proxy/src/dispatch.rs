@@ -9,7 +9,6 @@ use crate::event::{Asker, Shared};
 use crate::fetching;
 use crate::log;
 use crate::mountd::Below;
-use crate::realm::Realm;
 use crate::relay::Waits;
 use crate::translate::{Meaning, handles};
 use crate::watch::{self, Corner, Outcome, Whom};
@@ -17,6 +16,7 @@ use crate::whose::Owner;
 use arc_swap::Guard;
 use midas_core::cache::Mode;
 use midas_core::key::Key;
+use midas_core::op::Op;
 use midas_core::time::{Span, Time};
 use midas_net::{Caller, Known, Verdict};
 use midas_nfs::nfs3::{self, FileHandle, Nfsstat3, Procedure, Reply};
@@ -32,6 +32,10 @@ pub(crate) struct Origin {
     pub(crate) asker: Asker,
     pub(crate) client: SocketAddr,
     pub(crate) local: IpAddr,
+    /// Whether the client is on no export's list.
+    pub(crate) stranger: bool,
+    /// Whether the client has closed its side: what it sent before is late.
+    pub(crate) closed: bool,
 }
 
 /// A moment by both clocks, read once for a batch.
@@ -131,6 +135,9 @@ fn call(
     out: &mut Vec<u8>,
 ) -> Result<Taken, Refusal> {
     let credential = Credential::decode(&call.credential)?;
+    if call.program == nfs3::PROGRAM && origin.stranger {
+        return nfs_of_stranger(batch.tally, origin, call, out);
+    }
     if call.program == nfs3::PROGRAM {
         return nfs(now, shared, origin, batch, record, (call, &credential), out);
     }
@@ -183,15 +190,17 @@ fn nfs(
         Some(same) if same.owner == owner => same,
         _ => rules.insert(Rules::of(shared, owner, origin.client)),
     };
+    let routes = rules.routes;
+    let rules = rules.of_call(meaning.op);
     let local = Local { shared, from: Some((origin, credential)), realm: rules.realm, tally, corner };
-    if let Err(status) = rules.permit(&meaning) {
+    if let Err(status) = rules.permitted(meaning.op) {
         tally.refused(Refused::by(status));
         tell_refused(origin.client.ip(), status);
         return Ok(local.refuse(now.time, (call, procedure, meaning.place), status, out));
     }
-    if let Some(what) = shared.exports[rules.realm].unknown_target(&arguments) {
+    if let Some(what) = shared.exports[routes].unknown_target(&arguments) {
         let (dir, name) = (what.dir.bytes().to_vec(), what.name.to_vec());
-        return Ok(Taken::Unsorted(Unknown::Target { realm: rules.realm, dir, name, caller: caller(credential) }));
+        return Ok(Taken::Unsorted(Unknown::Target { realm: routes, dir, name, caller: caller(credential) }));
     }
     let cost = COPIES * record.len() + answer_size(&arguments);
     let claim = match cache_of(now.time, shared, owner, credential, (&arguments, &meaning, call.args)) {
@@ -208,14 +217,14 @@ fn nfs(
         }
         None => None,
     };
-    let meaning = meaning.of_client(origin.client.ip().to_canonical());
+    let narrowed = narrowed(&rules.export, meaning.op);
+    let meaning = Meaning { narrowed, ..meaning.of_client(origin.client.ip().to_canonical()) };
     let known = match first(now, &local, origin, (call, procedure, meaning.place), record, out) {
         First::Yes(known) => known,
         First::No(taken) => return Ok(taken),
     };
-    let squashed = rules.squash(call, credential);
-    let whom = local.whom(now.time);
-    let forward = Forward { xid: call.xid, procedure, meaning, known, realm: rules.realm, owner, cost, whom };
+    let (xid, whom, squashed) = (call.xid, local.whom(now.time), rules.squash(call, credential));
+    let forward = Forward { xid, procedure, meaning, known, realm: routes, owner, cost, whom };
     Ok(Taken::Forward(forward, squashed, claim))
 }
 
@@ -253,6 +262,7 @@ pub(crate) fn lend(
         Asked::Joined => Some(Taken::Shared(cost)),
         Asked::Fetch(fetching) => {
             let whom = Whom::PEER;
+            let meaning = Meaning { narrowed: narrowed(&shared.exports[realm].rules(), meaning.op), ..meaning };
             let forward = Forward { xid: call.xid, procedure, meaning, known: None, realm, owner, cost, whom };
             Some(Taken::Forward(forward, None, Some(Claim::Reads(fetching))))
         }
@@ -262,6 +272,8 @@ pub(crate) fn lend(
 
 /// Asks the cache of a part of an export for a read, and counts what becomes of it. Most are answered as the last one that was the same:
 /// nothing but that stands here.
+#[expect(clippy::inline_always, reason = "a call of it would cost a hit as much as counting and watching do")]
+#[inline(always)]
 fn ask(
     now: Time,
     memo: &mut Memo,
@@ -409,10 +421,16 @@ fn first(
     if procedure.idempotent() && !matches!(procedure, Procedure::Write | Procedure::Commit) {
         return First::Yes(None);
     }
+    // A client that is gone may have sent it again elsewhere, and something newer after it.
+    if origin.closed {
+        return First::No(Taken::Done);
+    }
     let (shared, xid, begin) = (local.shared, call.xid, out.len());
     let tally = local.tally;
+    // Before the lock: a large record takes a while.
+    let id = shared.call_id(origin.client.ip(), procedure, record);
     let mut replays = shared.replays(xid);
-    match replays.begin(now.instant, origin.client.ip(), xid, procedure, record, origin.asker) {
+    match replays.begin(now.instant, id, origin.asker) {
         Verdict::New(known) => First::Yes(Some(known)),
         Verdict::Joined(displaced) => {
             tally.duplicate(Duplicate::Running);
@@ -447,6 +465,25 @@ fn answer_size(call: &nfs3::Call<'_>) -> usize {
     ANSWER + data.min(ANSWER_MOST) as usize
 }
 
+/// Refuses a call of a client that is on no list, whatever it is about; NULL is answered.
+#[cold]
+fn nfs_of_stranger(tally: &Tally, origin: &Origin, call: &rpc::Call<'_>, out: &mut Vec<u8>) -> Result<Taken, Refusal> {
+    if call.version != nfs3::VERSION {
+        return Err(Refusal::ProgMismatch { low: nfs3::VERSION, high: nfs3::VERSION });
+    }
+    let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
+    if procedure == Procedure::Null {
+        tally.here(procedure, Some(Nfsstat3::OK));
+        record::put(out, |out| rpc::Reply::accept(out, call.xid));
+        return Ok(Taken::Done);
+    }
+    tally.refused(Refused::Client);
+    tally.here(procedure, Some(Nfsstat3::ACCES));
+    tell_refused(origin.client.ip(), Nfsstat3::ACCES);
+    answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::ACCES).encode(out));
+    Ok(Taken::Done)
+}
+
 fn tell_refused(client: IpAddr, status: Nfsstat3) {
     let (say, why): (fn(&'static str, &log::Facts<'_>), _) = match Refused::by(status) {
         Refused::Client => (log::warn, "it is not on the export's list of clients"),
@@ -456,15 +493,20 @@ fn tell_refused(client: IpAddr, status: Nfsstat3) {
     say("call refused", &[("client", &client.to_canonical()), ("why", &why)]);
 }
 
-/// Answers a call on an object that no server knows.
-pub(crate) fn stale(tally: &Tally, record: &[u8], out: &mut Vec<u8>) -> Taken {
+/// Answers a call that cannot be taken.
+pub(crate) fn fail(tally: &Tally, record: &[u8], status: Nfsstat3, out: &mut Vec<u8>) {
     if let Ok(call) = rpc::Call::decode(record)
         && let Some(procedure) = Procedure::from_number(call.procedure)
     {
-        tally.here(procedure, Some(Nfsstat3::STALE));
-        answer(out, call.xid, |out| Reply::failed(procedure, Nfsstat3::STALE).encode(out));
+        tally.here(procedure, Some(status));
+        answer(out, call.xid, |out| Reply::failed(procedure, status).encode(out));
     }
-    Taken::Done
+}
+
+/// Answers a call that must wait while there is no room for it.
+pub(crate) fn give_up(tally: &Tally, record: &[u8], out: &mut Vec<u8>) {
+    tally.given_up.add(1);
+    fail(tally, record, Nfsstat3::JUKEBOX, out);
 }
 
 enum Unowned<'a> {
@@ -482,64 +524,87 @@ fn owner<'a>(shared: &Shared, handle: FileHandle<'a>, second: Option<FileHandle<
     }
 }
 
-/// What one client may do with an object: its export's rules; where that cannot be told, the strictest of its pool. They are looked up
-/// once for a batch of calls: what a reload changes holds for every batch that is read after it.
+/// What one client may do with an object. A file with names below several exports is read by the
+/// rules of the export that squashes least of those that admit the client, and changed by those of
+/// the one that squashes least of those that may be changed. They are looked up once for a batch of
+/// calls: what a reload changes holds for every batch that is read after it.
 pub(crate) struct Rules {
     owner: Owner,
+    /// The export that routes its calls, whoever's rules they obey: fences and uncommitted data are known in one place.
+    routes: usize,
+    reads: Permit,
+    /// None where one export says all.
+    changes: Option<Permit>,
+}
+
+/// What one export says to a client.
+struct Permit {
     realm: usize,
-    first: Guard<Arc<Export>>,
-    /// Empty, and so without an allocation, where the export is known.
-    others: Vec<Guard<Arc<Export>>>,
+    export: Guard<Arc<Export>>,
     /// Whether it may read, and whether it may change.
     reads: Result<(), Nfsstat3>,
     changes: Result<(), Nfsstat3>,
-    squashes: bool,
 }
 
 impl Rules {
     fn of(shared: &Shared, owner: Owner, client: SocketAddr) -> Self {
-        let (realm, others) = match owner {
-            Owner::Export(realm) => (realm, Vec::new()),
-            Owner::Pool(pool) => {
-                let mut of_pool = shared.exports.iter().filter(|it| Arc::ptr_eq(&it.pool, &shared.pools[pool]));
-                let first = of_pool.next().map_or(0, |export| export.number);
-                (first, of_pool.map(Realm::rules).collect())
-            }
+        let permit = |realm| Permit::of(shared, realm, client);
+        if let Owner::Export(realm) = owner {
+            return Self { owner, routes: realm, reads: permit(realm), changes: None };
+        }
+        let widest = |mutates: bool| {
+            let permits = shared.whose.exports_of(owner).map(permit);
+            permits.min_by_key(|permit| permit.rank(mutates)).unwrap_or_else(|| permit(0))
         };
-        let first = shared.exports[realm].rules();
-        let (reads, changes, squashes) = (Ok(()), Ok(()), false);
-        let rules = Self { owner, realm, first, others, reads, changes, squashes };
-        let permit = |mutates| rules.all().try_for_each(|export| permitted(export, client, mutates));
-        let (reads, changes) = (permit(false), permit(true));
-        let squashes = rules.all().any(|export| export.squash != Squash::None);
-        Self { reads, changes, squashes, ..rules }
+        let routes = shared.whose.exports_of(owner).min().unwrap_or(0);
+        Self { owner, routes, reads: widest(false), changes: Some(widest(true)) }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Export> {
-        std::iter::once(&self.first).chain(&self.others).map(|export| &***export)
+    /// The export whose rules a call is for. What may be changed is asked of the one that it may be changed by.
+    fn of_call(&self, op: Op) -> &Permit {
+        let changes = self.changes.as_ref().filter(|it| op.mutates() || op == Op::Access && it.changes.is_ok());
+        changes.unwrap_or(&self.reads)
+    }
+}
+
+impl Permit {
+    fn of(shared: &Shared, realm: usize, client: SocketAddr) -> Self {
+        let export = shared.exports[realm].rules();
+        let (reads, changes) = (permitted(&export, client, false), permitted(&export, client, true));
+        Self { realm, export, reads, changes }
     }
 
-    fn permit(&self, meaning: &Meaning) -> Result<(), Nfsstat3> {
-        if meaning.op.mutates() { self.changes } else { self.reads }
+    const fn permitted(&self, op: Op) -> Result<(), Nfsstat3> {
+        if op.mutates() { self.changes } else { self.reads }
     }
 
-    /// Whom the servers see, if an export wants that to be another one.
+    /// The widest comes first.
+    fn rank(&self, mutates: bool) -> (bool, bool, u8) {
+        let squash = match self.export.squash {
+            Squash::None => 0,
+            Squash::Root => 1,
+            Squash::All => 2,
+        };
+        (self.reads.is_err(), mutates && self.changes.is_err(), squash)
+    }
+
+    /// Whom the servers see, if the export wants that to be another one.
     fn seen<'c>(&self, credential: &Credential<'c>) -> Option<Credential<'c>> {
         let Credential::Sys(sys) = credential else { return None };
-        self.all().find_map(|export| squash(export, sys)).map(Credential::Sys)
+        squash(&self.export, sys).map(Credential::Sys)
     }
 
     /// On whose behalf the servers answer.
     fn who(&self, credential: &Credential<'_>) -> Who {
-        match self.squashes {
-            true => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
-            false => Who::of(credential),
+        match self.export.squash {
+            Squash::Root | Squash::All => Who::of(self.seen(credential).as_ref().unwrap_or(credential)),
+            Squash::None => Who::of(credential),
         }
     }
 
-    /// The record on behalf of the anonymous user, if an export wants that of this one.
+    /// The record on behalf of the anonymous user, if the export wants that of this one.
     fn squash(&self, call: &rpc::Call<'_>, credential: &Credential<'_>) -> Option<Vec<u8>> {
-        if !self.squashes {
+        if self.export.squash == Squash::None {
             return None;
         }
         let Credential::Sys(changed) = self.seen(credential)? else { return None };
@@ -558,6 +623,11 @@ fn permitted(export: &Export, client: SocketAddr, mutates: bool) -> Result<(), N
         () if export.access == Access::ReadOnly && mutates => Err(Nfsstat3::ROFS),
         () => Ok(()),
     }
+}
+
+/// Whether a client that asks what it may do is told that it may change nothing.
+fn narrowed(export: &Export, op: Op) -> bool {
+    op == Op::Access && export.access == Access::ReadOnly
 }
 
 fn squash<'c>(export: &Export, sys: &AuthSys<'c>) -> Option<AuthSys<'c>> {

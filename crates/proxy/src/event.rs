@@ -4,14 +4,19 @@
 use crate::accord::Place;
 use crate::cached::Memo;
 use crate::clerk::{About, Desk, Job, Leads, Unknown};
+use crate::client_table::Standing;
+use crate::config::Limits;
 use crate::counters::{Bytes, Tally};
 use crate::dispatch::{self, Batch, Moment, Origin, Taken};
 use crate::fetching::Loans;
 use crate::link::Link;
 use crate::log;
 use crate::mountd::Below;
+use crate::presence::Ends;
+use crate::queue::Parked;
 use crate::relay::Relay;
 pub(crate) use crate::shared::Shared;
+use crate::unresolved::{Resolution, Unresolved};
 use crate::upstream::{self, Held};
 use crate::verify::Verdict;
 use midas_core::key::Key;
@@ -25,7 +30,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -43,12 +48,18 @@ pub(crate) struct Asker {
 pub(crate) enum Mail {
     /// A new client.
     Client(TcpStream, SocketAddr),
+    /// A new client, in the place of an idle connection of this address.
+    Instead(TcpStream, SocketAddr, IpAddr),
+    /// The lists of clients have changed.
+    Relisted,
     /// An answer for a client of this loop, to a call that another loop carried, and what the client holds for it here.
     Answer(Asker, Vec<u8>, usize),
+    /// The same for a client that does not wait for it by name any more, and may need it yet.
+    Copy(Asker, Vec<u8>),
     /// A client of this loop waits for one answer less.
     Displaced(Asker),
-    /// It was found out what calls waited for; or that there is no such object.
-    Sorted { key: Key, stale: bool },
+    /// A question that calls wait for was resolved.
+    Sorted { unknown: Arc<Unknown>, how: Resolution },
     /// It was found out whether a call was executed.
     Verified { about: About, verdict: Verdict },
     /// It was found out where the names of a call lead; none if nobody could tell.
@@ -59,6 +70,8 @@ pub(crate) enum Mail {
     Barred { place: Place, id: AttemptId, why: Refusal },
     /// Another proxy asks for a read.
     Asked { from: Life, id: u64, export: u32, record: Box<[u8]> },
+    /// A call that waited for this key may take it.
+    Turn { number: usize, key: Key },
     /// One that was asked for a read answers; without results a server must be asked.
     Fetched { id: u64, results: Option<Box<[u8]>> },
 }
@@ -92,14 +105,18 @@ pub(crate) struct Loop {
     pub(crate) desk: Desk,
     pub(crate) clients: Slab<Client>,
     count: Arc<AtomicUsize>,
-    generation: u32,
+    pub(crate) generation: u32,
     pub(crate) links: Vec<Link>,
     /// Calls that no server may serve now, or that no link has a place for.
     pub(crate) held: VecDeque<Box<Held>>,
-    /// Calls of which something must be found out first.
-    unsorted: Vec<Unsorted>,
+    /// Calls that wait for their turn at a name.
+    pub(crate) parked: Parked,
+    /// Calls that wait until something is known.
+    pub(crate) unresolved: Unresolved,
     /// Calls that were perhaps executed, while that is found out.
     pub(crate) doubted: Slab<Box<Held>>,
+    /// Calls that wait until another one that changes the same is over.
+    pub(crate) turning: Slab<Box<Held>>,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
@@ -119,9 +136,9 @@ pub(crate) struct Loop {
     /// Answers that may be given again.
     pub(crate) memo: Memo,
     /// When the batch began: read once for all of its calls.
-    now: Instant,
+    pub(crate) now: Instant,
     /// The same, as the core names it.
-    time: Time,
+    pub(crate) time: Time,
     tick_at: Instant,
     tick_count: u64,
 }
@@ -130,15 +147,18 @@ pub(crate) struct Loop {
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) origin: Origin,
+    ends: Ends,
     pub(crate) waiting: usize,
     /// Bytes that its calls hold, answers to come included.
-    owed: usize,
+    pub(crate) owed: usize,
     /// Bytes of answers that it has not taken, as the purse knows them.
     unread: usize,
     /// When it last sent or took something.
-    moved: Instant,
-    paused: bool,
+    pub(crate) moved: Instant,
+    pub(crate) paused: bool,
     queued: bool,
+    /// Whether its last turn brought a call.
+    called: bool,
     read_closed: bool,
     ending: bool,
     /// When our side of it was closed, at the end of the daemon.
@@ -146,18 +166,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Whether nothing would be lost with its connection but the beginning of a call.
+    pub(crate) fn idle(&self) -> bool {
+        self.waiting == 0 && self.connection.unsent() == 0
+    }
+
     /// A call is over; it held so much.
     pub(crate) fn answered(&mut self, cost: usize) {
         self.waiting = self.waiting.saturating_sub(1);
         // A call that came again on another connection is answered there: what nobody waits for is owed by nobody.
         self.owed = if self.waiting == 0 { 0 } else { self.owed.saturating_sub(cost) };
     }
-}
-
-struct Unsorted {
-    asker: Asker,
-    unknown: Unknown,
-    record: Vec<u8>,
 }
 
 impl Loop {
@@ -170,6 +189,7 @@ impl Loop {
     ) -> Self {
         let large = shared.memory.capped(shared.limits.memory / 4 * 3);
         let purse = Purse::new(shared.memory.clone());
+        let unresolved = Unresolved::new(shared.room_for_unresolved());
         let links = links(&shared);
         Self {
             number,
@@ -182,8 +202,10 @@ impl Loop {
             generation: 0,
             links,
             held: VecDeque::new(),
-            unsorted: Vec::new(),
+            parked: Parked::default(),
+            unresolved,
             doubted: Slab::new(),
+            turning: Slab::new(),
             finding: Slab::new(),
             clearing: Slab::new(),
             loans: Loans::default(),
@@ -208,22 +230,30 @@ impl Loop {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let mut looks = 0;
+        self.shared.wakes.settle(self.number, &self.others[self.number].waker);
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout = if self.ready.is_empty() && looks == 0 { TICK } else { Duration::ZERO };
+            let idle = self.ready.is_empty() && looks == 0 && !self.shared.wakes.any(self.number);
+            let timeout = if idle { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             let now = Instant::now();
             (self.now, self.time) = (now, self.shared.clock.at(now));
+            let mut mail = false;
             for event in &events {
                 match event.token() {
-                    WAKER => self.read_mail(),
+                    WAKER => mail = true,
                     Token(link) if link < FIRST_CLIENT => self.link_ready(self.time, link - FIRST_LINK, event),
                     Token(slot) => self.client_ready(slot - FIRST_CLIENT, event),
                 }
             }
+            // After what is told of older connections: a new client may get the slot of one that makes room for it.
+            if mail {
+                self.read_mail();
+            }
             self.serve();
+            self.send_woken(self.time);
             if now >= self.tick_at {
                 self.tick_at = now + TICK;
                 self.tick(now);
@@ -244,15 +274,14 @@ impl Loop {
         let now = self.time;
         while let Ok(mail) = self.mail.try_recv() {
             match mail {
-                Mail::Client(socket, address) => {
-                    // A socket that is gone already needs no place.
-                    if self.welcome(socket, address).is_err() {
-                        self.count.fetch_sub(1, Ordering::Relaxed);
-                    }
-                }
+                Mail::Client(socket, address) => self.seat(socket, address),
+                Mail::Instead(socket, address, of) => self.seat_instead(socket, address, of),
+                Mail::Relisted => self.relisted(),
                 Mail::Answer(asker, answer, cost) => self.answer(asker, &answer, cost),
+                Mail::Copy(asker, answer) => self.copy(asker, &answer),
                 Mail::Displaced(asker) => self.waited(asker),
-                Mail::Sorted { key, stale } => self.sorted(key, stale),
+                Mail::Sorted { unknown, how } => self.question_resolved(&unknown, how),
+                Mail::Turn { number, key } => self.turn_came(now, number, key),
                 Mail::Led { number, found } => self.led(now, number, found),
                 Mail::Cleared { place, id, until } => self.let_through(now, place, id, until),
                 Mail::Barred { place, id, why } => self.turned_down(now, place, id, why),
@@ -266,25 +295,40 @@ impl Loop {
         }
     }
 
-    fn welcome(&mut self, socket: TcpStream, client: SocketAddr) -> io::Result<()> {
-        let local = socket.local_addr()?.ip().to_canonical();
-        let mut connection = Connection::new(socket, self.shared.limits.record, self.large.clone())?;
-        self.generation = self.generation.wrapping_add(1);
+    /// Gives up a place that was counted for a connection.
+    pub(crate) fn unseat(&mut self, client: IpAddr, generation: Option<u32>) {
+        self.shared.client_table.leave(client, self.number, generation);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn welcome(&mut self, socket: TcpStream, client: SocketAddr) -> io::Result<()> {
+        let ends = Ends { client, local: socket.local_addr()? };
+        let local = ends.local.ip().to_canonical();
+        self.generation = self.generation.wrapping_add(1).max(1);
         let entry = self.clients.vacant_entry();
         let slot = entry.key();
+        let seat = (slot as u32, self.generation);
+        let Some(standing) = self.shared.client_table.seat(client.ip(), self.number, seat) else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        let budget = memory_of(&self.shared, &self.large, &standing);
+        let mut connection = Connection::new(socket, self.shared.limits.record, budget)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST_CLIENT + slot), interest)?;
         let asker = Asker { event_loop: self.number as u32, slot: slot as u32, generation: self.generation };
-        let origin = Origin { asker, client, local };
+        let origin = Origin { asker, client, local, stranger: standing.stranger, closed: false };
+        self.shared.presence.came(asker, ends);
         entry.insert(Client {
             connection,
             origin,
+            ends,
             waiting: 0,
             owed: 0,
             unread: 0,
             moved: Instant::now(),
             paused: false,
             queued: false,
+            called: false,
             read_closed: false,
             ending: false,
             closing: None,
@@ -299,7 +343,11 @@ impl Loop {
             self.end(slot);
             return;
         }
-        client.read_closed |= event.is_read_closed();
+        if event.is_read_closed() {
+            client.read_closed = true;
+            self.closed(slot);
+        }
+        let Some(client) = self.clients.get_mut(slot) else { return };
         if event.is_writable() && client.connection.unsent() > 0 {
             self.touched.push(slot);
         }
@@ -308,8 +356,18 @@ impl Loop {
         }
     }
 
+    /// A client has closed its side. What it sent before is read on, for its reads are answered; its changes are late.
+    fn closed(&mut self, slot: usize) {
+        let Some(client) = self.clients.get_mut(slot).filter(|client| !client.origin.closed) else { return };
+        client.origin.closed = true;
+        self.shared.presence.left(client.origin.asker);
+    }
+
     fn enqueue(&mut self, slot: usize) {
-        if let Some(client) = self.clients.get_mut(slot).filter(|client| !client.queued && !client.ending) {
+        // A stranger has one turn a tick.
+        let rests = |client: &Client| client.origin.stranger && client.paused;
+        let takes = |client: &&mut Client| !client.queued && !client.ending && !rests(client);
+        if let Some(client) = self.clients.get_mut(slot).filter(takes) {
             client.queued = true;
             self.ready.push(client.origin.asker);
         }
@@ -328,8 +386,14 @@ impl Loop {
     fn over(&self, client: &Client) -> bool {
         let limits = &self.shared.limits;
         let held = client.owed + client.connection.unsent();
-        let full = client.waiting >= limits.calls_per_client || held >= limits.memory / SHARES || self.purse.empty();
-        full || self.shared.draining.load(Ordering::Relaxed)
+        let full = client.waiting >= limits.calls_per_client || held >= self.share(client) || self.purse.empty();
+        let waits = self.unresolved.full_for(client.origin.client.ip());
+        full || waits || self.shared.draining.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that one connection may hold.
+    fn share(&self, client: &Client) -> usize {
+        if client.origin.stranger { STRANGER_SHARE } else { self.shared.limits.memory / SHARES }
     }
 
     /// Whether peers must help themselves.
@@ -337,7 +401,7 @@ impl Loop {
         self.purse.empty() || self.shared.draining.load(Ordering::Relaxed)
     }
 
-    fn pause(&mut self, slot: usize) {
+    pub(crate) fn pause(&mut self, slot: usize) {
         if let Some(client) = self.clients.get_mut(slot).filter(|client| !client.paused) {
             client.paused = true;
             self.paused.push(client.origin.asker);
@@ -347,26 +411,36 @@ impl Loop {
     /// Every client that has something gets one read; its calls go to their links.
     fn serve(&mut self) {
         let mut ready = std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare));
+        let crowd = ready.len() > 1;
         for asker in ready.drain(..) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
+            // A newer connection has its address and port: what it sent before is nobody's.
+            if !self.clients[slot].origin.closed && !self.shared.presence.here(asker) {
+                self.end(slot);
+                continue;
+            }
             if self.over(&self.clients[slot]) {
                 self.pause(slot);
                 continue;
             }
-            let received = self.receive(slot);
+            let received = self.receive(slot, crowd);
             // Its answers may have found it gone.
             if self.slot_of(asker).is_none() {
                 continue;
             }
             match received {
+                Ok(_) if self.clients[slot].origin.stranger && self.clients[slot].called => self.pause(slot),
                 Ok(Flow::Drained) if !self.clients[slot].read_closed => {}
                 Ok(Flow::Drained | Flow::More) => self.enqueue(slot),
                 Ok(Flow::Waiting) => {
                     self.pause(slot);
                     continue;
                 }
-                Err(Ended::Closed) => self.clients[slot].ending = true,
+                Err(Ended::Closed) => {
+                    self.closed(slot);
+                    self.clients[slot].ending = true;
+                }
                 Err(error @ (Ended::Failed(_) | Ended::TooLong(_))) => {
                     if let Ended::TooLong(claim) = error {
                         let client = self.clients[slot].origin.client.ip();
@@ -379,21 +453,27 @@ impl Loop {
             self.touched.push(slot);
         }
         self.spare = ready;
+        if self.unresolved.len() > 0 {
+            self.ask_questions();
+        }
     }
 
-    fn receive(&mut self, slot: usize) -> Result<Flow, Ended> {
-        let Self {
-            shared, clients, links, held, unsorted, buffers, scratch, others, number, desk, purse, memo, ..
-        } = self;
+    /// Reads once from a client; in a crowd, a turn takes no more than some calls.
+    fn receive(&mut self, slot: usize, crowd: bool) -> Result<Flow, Ended> {
+        let share = self.share(&self.clients[slot]);
+        let Self { shared, clients, links, unresolved, buffers, scratch, others, number, desk, purse, memo, .. } = self;
         let (now, time) = (self.now, self.time);
-        let Client { connection, origin, waiting, owed, moved, .. } = &mut clients[slot];
-        let (limit, share) = (shared.limits.calls_per_client, shared.limits.memory / SHARES);
+        let Client { connection, origin, waiting, owed, moved, called, .. } = &mut clients[slot];
+        *called = false;
+        let (limit, address) = (shared.limits.calls_per_client, origin.client.ip());
+        let mut turn = if origin.stranger { STRANGER_TURN } else { TURN };
         let tally = &shared.tallies[*number];
         let (mut batch, mut displaced) = (Batch::new(shared, *number, memo), Vec::new());
-        let before = held.len();
+        let mut fresh = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
+            *called = true;
             tally.moved(Bytes::FromClients, record::MARK + record.len());
             let before = out.len();
             match dispatch::take(Moment { instant: now, time }, shared, origin, &mut batch, record, out) {
@@ -404,26 +484,35 @@ impl Loop {
                     purse.spend(cost);
                 }
                 Taken::Find(below, xid) => find(desk, &others[*number], origin, below, xid),
-                Taken::Unsorted(unknown) => {
-                    // If there are too many to ask for, the next tick asks.
-                    let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
-                    *owed += record.len();
-                    purse.spend(record.len());
-                    unsorted.push(Unsorted { asker: origin.asker, unknown, record: record.to_vec() });
-                }
+                Taken::Unsorted(unknown) => match unresolved.add(now, (origin, record), unknown) {
+                    Some(cost) => {
+                        *owed += cost;
+                        purse.spend(cost);
+                    }
+                    None => {
+                        dispatch::give_up(tally, record, out);
+                        *waiting -= 1;
+                    }
+                },
                 Taken::Forward(forward, squashed, claim) => {
                     let record = squashed.as_deref().unwrap_or(record);
                     *owed += forward.cost;
                     purse.spend(forward.cost);
-                    let wait = upstream::begin(time, shared, links, buffers, (origin.asker, &forward, claim), record);
-                    if let Some(call) = wait {
-                        held.push_back(call);
-                    }
+                    fresh.extend(upstream::begin(
+                        time,
+                        shared,
+                        links,
+                        buffers,
+                        (origin.asker, &forward, claim),
+                        record,
+                    ));
                 }
             }
             tally.moved(Bytes::ToClients, out.len() - before);
+            turn = turn.saturating_sub(1);
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
-            if more { Go::Continue(()) } else { Go::Break(()) }
+            let next = (turn > 0 || !crowd && !origin.stranger) && !unresolved.full_for(address);
+            if more && next { Go::Continue(()) } else { Go::Break(()) }
         });
         if !matches!(flow, Ok(Flow::Waiting)) {
             *moved = now;
@@ -431,89 +520,17 @@ impl Loop {
         for asker in displaced {
             self.displace(asker);
         }
-        // Names to be looked up and proxies to be told need not wait for the tick.
-        let clusters = self.shared.accord().is_some();
-        let waits = |call: &Held| !call.unfound.is_empty() || clusters && call.claim.is_some();
-        if self.held.len() > before && self.held.iter().skip(before).any(|call| waits(call)) {
-            self.send_held(self.time);
+        for call in fresh {
+            if call.is_due(&self.shared) { self.try_call(time, call) } else { self.hold(call) }
         }
         flow
     }
 
     /// Another connection waits for the answer instead.
-    fn displace(&mut self, asker: Asker) {
+    pub(crate) fn displace(&mut self, asker: Asker) {
         match asker.event_loop as usize == self.number {
             true => self.waited(asker),
             false => self.others[asker.event_loop as usize].send(Mail::Displaced(asker)),
-        }
-    }
-
-    /// Calls that waited for this can be taken now, or answered that there is no such object.
-    fn sorted(&mut self, key: Key, stale: bool) {
-        let known = |call: &mut Unsorted| call.unknown.key() == key;
-        let calls: Vec<Unsorted> = self.unsorted.extract_if(.., known).collect();
-        for call in calls {
-            self.take_sorted(call, stale);
-        }
-    }
-
-    fn take_sorted(&mut self, call: Unsorted, stale: bool) {
-        self.purse.earn(call.record.len());
-        let Some(slot) = self.slot_of(call.asker) else { return };
-        let Self { shared, clients, links, held, unsorted, buffers, purse, desk, number, memo, .. } = self;
-        let Client { connection, origin, waiting, owed, .. } = &mut clients[slot];
-        *owed = owed.saturating_sub(call.record.len());
-        let mut displaced = None;
-        let out = connection.output(buffers);
-        let taken = match stale {
-            true => dispatch::stale(&shared.tallies[*number], &call.record, out),
-            false => dispatch::take(
-                Moment { instant: self.now, time: self.time },
-                shared,
-                origin,
-                &mut Batch::new(shared, *number, memo),
-                &call.record,
-                out,
-            ),
-        };
-        match taken {
-            Taken::Unsorted(unknown) => {
-                // A name may have to be found for a call after another one, or after whose it is; what could not be found is asked for
-                // again in a while.
-                if unknown.key() != call.unknown.key() {
-                    let _later = desk.give(Job::Sort { unknown: unknown.clone(), event_loop: *number });
-                }
-                *owed += call.record.len();
-                purse.spend(call.record.len());
-                unsorted.push(Unsorted { unknown, ..call });
-            }
-            Taken::Forward(forward, squashed, claim) => {
-                let record = squashed.as_ref().unwrap_or(&call.record);
-                *owed += forward.cost;
-                purse.spend(forward.cost);
-                held.extend(upstream::begin(self.time, shared, links, buffers, (call.asker, &forward, claim), record));
-            }
-            Taken::Joined { displaced: asker } => displaced = Some(asker),
-            Taken::Shared(cost) => {
-                *owed += cost;
-                purse.spend(cost);
-            }
-            Taken::Done | Taken::Find(..) => *waiting = waiting.saturating_sub(1),
-        }
-        self.flush(slot);
-        if let Some(asker) = displaced {
-            self.displace(asker);
-        }
-    }
-
-    fn ask_again(&mut self) {
-        let mut asked: Vec<Key> = Vec::new();
-        for call in &self.unsorted {
-            let key = call.unknown.key();
-            if !asked.contains(&key) && asked.len() < ASKED_MOST {
-                asked.push(key);
-                let _later = self.desk.give(Job::Sort { unknown: call.unknown.clone(), event_loop: self.number });
-            }
         }
     }
 
@@ -529,10 +546,15 @@ impl Loop {
         if asker.is_peer() {
             return self.loans.lend(&self.shared, asker, answer);
         }
+        if let Some(slot) = self.slot_of(asker) {
+            self.clients[slot].answered(cost);
+        }
+        self.copy(asker, answer);
+    }
+
+    fn copy(&mut self, asker: Asker, answer: &[u8]) {
         let Some(slot) = self.slot_of(asker) else { return };
-        let client = &mut self.clients[slot];
-        client.answered(cost);
-        client.connection.output(&mut self.buffers).extend_from_slice(answer);
+        self.clients[slot].connection.output(&mut self.buffers).extend_from_slice(answer);
         self.tally().moved(Bytes::ToClients, answer.len());
         self.flush(slot);
     }
@@ -549,26 +571,12 @@ impl Loop {
         }
         match flushed {
             Ok(true) if client.ending && client.waiting == 0 => self.end(slot),
-            Ok(_) if client.paused && !self.over(&self.clients[slot]) => {
+            Ok(_) if client.paused && !client.origin.stranger && !self.over(&self.clients[slot]) => {
                 self.clients[slot].paused = false;
                 self.enqueue(slot);
             }
             Ok(_) => {}
             Err(_) => self.end(slot),
-        }
-    }
-
-    /// A client that neither sends the rest of a record nor takes its answers keeps memory from others: it is ended.
-    fn end_stalled(&mut self, now: Instant) {
-        // One that is paused waits for us.
-        let holds =
-            |client: &Client| client.connection.unsent() > 0 || client.connection.reserved() > 0 && !client.paused;
-        let patience = if self.large.left() < self.shared.limits.record { STALL_SCARCE } else { STALL };
-        let stalled = |client: &Client| holds(client) && now.saturating_duration_since(client.moved) > patience;
-        let slots: Vec<usize> =
-            self.clients.iter().filter(|(_, client)| stalled(client)).map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.end(slot);
         }
     }
 
@@ -579,19 +587,24 @@ impl Loop {
             self.tend_overdue(self.time);
             self.tend_loans(self.time);
         }
+        self.abandon_parked(self.time);
+        self.abandon_turning(self.time);
+        self.tend_turns(self.time);
         self.send_held(self.time);
-        if !self.unsorted.is_empty() && self.tick_count.is_multiple_of(ASK_AGAIN) {
-            self.ask_again();
-        }
+        self.tend_unresolved(now);
         if self.tick_count.is_multiple_of(STALL_LOOK) {
             self.end_stalled(now);
+            self.try_parked(self.time);
+            let longest = self.longest_change();
+            self.tally().change_waits_ms.set(longest.as_nanos() / 1_000_000);
         }
         self.tick_count += 1;
         self.others[self.number].alive.store(true, Ordering::Relaxed);
         if self.shared.draining.load(Ordering::Relaxed) {
             self.wind_down(now);
         }
-        self.tally().held.set(self.held.len() as u64);
+        self.tally().held.set((self.held.len() + self.parked.len() + self.turning.len()) as u64);
+        self.tally().unresolved.set(self.unresolved.len() as u64);
         for asker in std::mem::take(&mut self.paused) {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].paused = false;
@@ -600,8 +613,8 @@ impl Loop {
     }
 
     pub(crate) fn relay(&mut self) -> Relay<'_> {
-        let Self { shared, clients, buffers, others, number, touched, purse, loans, .. } = self;
-        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans }
+        let Self { shared, clients, buffers, others, number, touched, purse, loans, now, .. } = self;
+        Relay { shared, clients, buffers, others, number: *number, touched, purse, loans, now: *now }
     }
 
     /// Sends what a batch has for clients.
@@ -618,7 +631,9 @@ impl Loop {
     pub(crate) fn end(&mut self, slot: usize) {
         if let Some(client) = self.clients.try_remove(slot) {
             self.purse.earn(client.unread);
-            self.count.fetch_sub(1, Ordering::Relaxed);
+            self.shared.presence.ended(client.origin.asker, client.ends);
+            self.forget_unresolved(slot);
+            self.unseat(client.origin.client.ip(), Some(client.origin.asker.generation));
             self.tally().ended.add(1);
         }
     }
@@ -626,9 +641,17 @@ impl Loop {
 
 /// Finds a directory to mount: that waits for a server, which this loop must not.
 fn find(desk: &Desk, home: &Mailbox, origin: &Origin, below: Below, xid: u32) {
-    let client = origin.client.ip().to_canonical();
-    if desk.give(Job::Find { below, client, xid, asker: origin.asker }).is_err() {
+    if desk.give(Job::Find { below: Box::new(below), xid, asker: origin.asker }).is_err() {
         home.send(Mail::Answer(origin.asker, Below::too_many(xid), 0));
+    }
+}
+
+/// The memory for unfinished large records of a connection. Strangers have little, and all of it in common.
+fn memory_of(shared: &Shared, large: &Budget, standing: &Standing) -> Budget {
+    let Limits { memory, record, .. } = shared.limits;
+    match standing.stranger {
+        true => shared.stranger_memory.clone(),
+        false => large.share((memory / ADDRESS_SHARES).max(2 * record), Arc::clone(&standing.held)),
     }
 }
 
@@ -656,13 +679,14 @@ const LOOKS: u32 = 3;
 const TICK: Duration = Duration::from_millis(20);
 /// One client may hold this part of the memory, with its calls and the answers to them.
 const SHARES: usize = 16;
-/// Memory is not kept for a client that does nothing for so long, and not as long where others wait for it: it comes back and asks
-/// again. Looked for every so many ticks.
-const STALL: Duration = Duration::from_secs(60);
-const STALL_SCARCE: Duration = Duration::from_secs(5);
+/// Stalled clients and late changes are looked for every so many ticks.
 const STALL_LOOK: u64 = 50;
 /// The largest reply that a server may send at least.
 const REPLY_LEAST: usize = 16 << 20;
-/// Handles that nobody could tell of are asked for again after so many ticks, and so many at once.
-const ASK_AGAIN: u64 = 25;
-const ASKED_MOST: usize = 64;
+/// Calls that one client has taken in a row while others wait for their turn.
+const TURN: usize = 256;
+/// The same of a stranger, which has one turn a tick; and what one of its connections may hold.
+const STRANGER_TURN: usize = 16;
+const STRANGER_SHARE: usize = 64 << 10;
+/// The part of the memory that unfinished records of one address may take.
+const ADDRESS_SHARES: usize = 2;

@@ -95,10 +95,9 @@ impl Loop {
             accord.fetches.answered(results.is_some());
         }
         let Some(results) = results else {
-            self.held.push_back(call);
-            return self.send_held(now);
+            return self.try_call(now, call);
         };
-        self.shared.whose.learn_from(owner, procedure, results);
+        self.shared.whose.learn_from(owner, procedure, &call.record, results);
         let asked = call.errand.forward.asked(&call.record);
         self.shared.watch.names.learn_from(meaning.place, asked.name, procedure, results);
         if matches!(status(results), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
@@ -148,8 +147,10 @@ impl Loop {
             Some(Taken::Forward(forward, _, claim)) => {
                 entry.insert(Lent { asker, to, id, since: now });
                 self.purse.spend(forward.cost);
-                let Self { shared, links, buffers, held, .. } = self;
-                held.extend(upstream::begin(now, shared, links, buffers, (asker, &forward, claim), record));
+                let Self { shared, links, buffers, .. } = self;
+                if let Some(call) = upstream::begin(now, shared, links, buffers, (asker, &forward, claim), record) {
+                    self.hold(call);
+                }
             }
             Some(Taken::Shared(cost)) => {
                 entry.insert(Lent { asker, to, id, since: now });

@@ -128,6 +128,11 @@ impl<T> Flights<T> {
         self.ring.iter().filter(|entry| entry.place != FREE).map(|entry| entry.xid)
     }
 
+    /// All calls under way.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|place| place.what.as_ref())
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.count
     }

@@ -33,6 +33,10 @@ impl<V: Copy> Generations<V> {
         self.young.insert(key, value);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
+
     pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
         let old = self.old.remove(&key);
         self.young.remove(&key).or(old)

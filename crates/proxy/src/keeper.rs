@@ -5,15 +5,19 @@
 
 use crate::agreed::Agreed;
 use crate::clock::duration;
+use crate::config::Access;
 use crate::cookies;
 use crate::event::Shared;
+use crate::log;
 use crate::pool::{Pool, lock};
 use crate::realm::Realm;
+use crate::whose::{DEPTH_MAX, Id, id};
+use midas_core::cache::Mode;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
-use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, Reply};
+use midas_nfs::nfs3::{Call, FileHandle, Nfsstat3, PathconfOk, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -125,6 +129,9 @@ fn probe(
                 };
                 seen.push((export.number, look(&mut nfs, root)?));
             }
+            if seen.len() > 1 {
+                find_overlaps(shared, &mut nfs, &mut seen);
+            }
             client.insert((nfs, seen))
         }
     };
@@ -139,8 +146,11 @@ fn probe(
             failed => return Err(ClientError::Status(failed.status())),
         }
         let export = &shared.exports[*number];
+        if let Some(why) = &seen.unfit {
+            demote(export, why);
+        }
         match export.heard(server, seen.clone(), &shared.whose) {
-            Some(true) => match shared.whose.claim(Key::of(&seen.root), *number) {
+            Some(true) => match shared.whose.claim(&seen.root, (seen.fsid, seen.fileid), *number) {
                 Ok(()) => shared.watch.names.learn_root(Key::of(&seen.root), &export.rules().path),
                 Err(other) => {
                     let (own, other) = (&export.rules().path, &shared.exports[other].rules().path);
@@ -161,6 +171,60 @@ fn probe(
     Ok(standing)
 }
 
+/// Finds out which exports lie in others: one file has two handles there, and a cache would not
+/// notice what is changed by the other one.
+fn find_overlaps(shared: &Shared, nfs: &mut Client, seen: &mut [(usize, Agreed)]) {
+    for number in 0..seen.len() {
+        let Some(outer) = above(nfs, number, seen) else { continue };
+        let path = |at: usize| shared.exports[seen[at].0].rules().path.clone();
+        let why = format!(
+            "{} lies in {}: a file of both may have two handles, and a change by one is not noticed by the other",
+            path(number),
+            path(outer)
+        );
+        log::info("exports overlap", &[("why", &why)]);
+        for (at, other) in [(number, outer), (outer, number)] {
+            // What may only be read changes nothing.
+            if shared.exports[seen[other].0].rules().access == Access::ReadWrite {
+                seen[at].1.unfit.get_or_insert_with(|| why.clone());
+            }
+        }
+    }
+}
+
+fn demote(export: &Realm, why: &str) {
+    let caches = export.modes().wanted.iter().any(|mode| *mode != Mode::Strict);
+    if caches && export.demote(why) {
+        log::warn("cache demoted", &[("export", &export.rules().path), ("why", &why)]);
+    }
+}
+
+/// The place of the export whose root is another's or lies above it, as far as the server tells parents.
+fn above(nfs: &mut Client, number: usize, seen: &[(usize, Agreed)]) -> Option<usize> {
+    let of = &seen[number].1;
+    let others = || seen.iter().enumerate().filter(|(at, _)| *at != number);
+    let root = |handle: &[u8], id: Id| {
+        let same = |other: &Agreed| other.root == handle || (other.fsid, other.fileid) == id;
+        others().find(|(_, (_, other))| same(other)).map(|(at, _)| at)
+    };
+    // Two exports may be of one directory.
+    if let Some(same) = root(&of.root, (of.fsid, of.fileid)) {
+        return Some(same);
+    }
+    let mut at = of.root.clone();
+    for _ in 0..DEPTH_MAX {
+        let parent = nfs.walk(&at, b"..").ok().filter(|parent| *parent != at)?;
+        let Reply::Getattr(Ok(attributes)) = nfs.nfs(&Call::Getattr { object: FileHandle::new(&parent)? }).ok()? else {
+            return None;
+        };
+        if let Some(outer) = root(&parent, id(&attributes)) {
+            return Some(outer);
+        }
+        at = parent;
+    }
+    None
+}
+
 /// What a server says of its export.
 fn look(nfs: &mut Client, root: Vec<u8>) -> Result<Agreed, ClientError> {
     let handle = FileHandle::new(&root).ok_or(ClientError::Status(Nfsstat3::BADHANDLE))?;
@@ -172,7 +236,16 @@ fn look(nfs: &mut Client, root: Vec<u8>) -> Result<Agreed, ClientError> {
         Reply::Fsinfo(Ok(limits)) => Some(limits),
         _ => None,
     };
-    Ok(Agreed { fsid: attributes.fsid, fileid: attributes.fileid, limits, root })
+    let unfit = match nfs.nfs(&Call::Pathconf { object: handle })? {
+        Reply::Pathconf(Ok(of)) => one_name(&of).map(str::to_owned),
+        _ => None,
+    };
+    Ok(Agreed { fsid: attributes.fsid, fileid: attributes.fileid, limits, unfit, root })
+}
+
+/// Why names cannot be kept: several are one for the server.
+const fn one_name(of: &PathconfOk) -> Option<&'static str> {
+    if of.case_insensitive || !of.case_preserving { Some(ONE_NAME) } else { None }
 }
 
 /// Sleeps in short steps; false when the daemon ends.
@@ -190,5 +263,28 @@ pub(crate) fn pause(shared: &Shared, span: Duration) -> bool {
     }
 }
 
+const ONE_NAME: &str =
+    "its servers do not tell names apart by their case: what a cache knows of one is not all that they answer to";
 /// How long a thread may go on after the daemon was told to end.
 const STEP: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_not_kept_where_the_server_does_not_tell_them_apart() {
+        let of = |case_insensitive, case_preserving| PathconfOk {
+            attributes: None,
+            linkmax: 1,
+            name_max: 255,
+            no_trunc: true,
+            chown_restricted: true,
+            case_insensitive,
+            case_preserving,
+        };
+        assert_eq!(one_name(&of(false, true)), None);
+        assert_eq!(one_name(&of(true, true)), Some(ONE_NAME));
+        assert_eq!(one_name(&of(false, false)), Some(ONE_NAME));
+    }
+}

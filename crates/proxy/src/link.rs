@@ -2,6 +2,7 @@
 //! connection that is lost is made again while its calls wait.
 
 use crate::claim::Claim;
+use crate::exclusive::Exclusive;
 use crate::flight::Flights;
 use crate::realm::Sent;
 use crate::relay::Waits;
@@ -9,11 +10,14 @@ use crate::whose::Owner;
 use midas_core::id::ServerId;
 use midas_core::time::{Span, Time};
 use midas_net::{Budget, Buffers, Connection, Source, begin};
+use midas_nfs::nfs3::Procedure;
 use midas_nfs::record;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 /// A server's connection and the calls that are under way on it.
 pub(crate) struct Link {
@@ -36,6 +40,19 @@ pub(crate) struct Link {
     pub(crate) closed: Option<Time>,
     /// Calls that a server which has started anew has perhaps executed before.
     pub(crate) doubts: Vec<u32>,
+    /// Calls that were moved away while the connection stands, by their xids: an answer may still come.
+    pub(crate) moved: HashMap<u32, Moved>,
+    /// When the last connection broke.
+    pub(crate) lost_at: Option<Time>,
+}
+
+/// A call that was moved away from this server.
+pub(crate) struct Moved {
+    /// The number of its late copy.
+    pub(crate) late: u64,
+    pub(crate) procedure: Procedure,
+    /// Where the call finds the answer.
+    pub(crate) first: Arc<OnceLock<Box<[u8]>>>,
 }
 
 pub(crate) enum State {
@@ -63,6 +80,8 @@ pub(crate) struct Flight {
     pub(crate) left: bool,
     /// Whether it was sent more than once: an earlier copy may run after the answer.
     pub(crate) resent: bool,
+    /// Whether it was sent again on another connection: who listens there may have lost its memory.
+    pub(crate) reconnected: bool,
     /// Whether it is to be sent again, and other proxies must know first.
     pub(crate) overdue: bool,
     /// Whether it is being found out if it was executed.
@@ -71,6 +90,8 @@ pub(crate) struct Flight {
     pub(crate) tries: u8,
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
+    /// Its turn at what it changes.
+    pub(crate) turn: Option<Box<Exclusive>>,
 }
 
 impl Link {
@@ -96,6 +117,8 @@ impl Link {
             restarted: false,
             closed: None,
             doubts: Vec::new(),
+            moved: HashMap::new(),
+            lost_at: None,
         }
     }
 
@@ -158,6 +181,10 @@ impl Link {
 
     /// The connection is gone: made again after a pause that grows.
     pub(crate) fn failed(&mut self, now: Time) {
+        if matches!(self.state, State::Up(_)) {
+            self.lost_at = Some(now);
+            self.moved.clear();
+        }
         self.state = State::Down;
         self.retry_at = now + self.backoff;
         self.backoff = (self.backoff * 2).min(BACKOFF_MOST);
@@ -194,17 +221,23 @@ impl Link {
     /// does not: there it must be found out first what it has executed.
     fn resend(&mut self, now: Time, buffers: &mut Buffers) {
         let restarted = std::mem::take(&mut self.restarted);
-        self.doubts.clear();
+        // Nobody has found out yet: a connection that was lost meanwhile says nothing of them.
+        let doubted = std::mem::take(&mut self.doubts);
         let mut xids: Vec<u32> = self.flights.xids().collect();
         xids.sort_by_key(|xid| self.flights.get_mut(*xid).map(|(flight, _)| flight.since));
         for xid in xids {
             match self.flights.get_mut(xid) {
-                Some((flight, _)) if restarted && flight.left && !flight.waits.procedure.idempotent() => {
+                Some((flight, _))
+                    if (restarted || doubted.contains(&xid)) && flight.left && !flight.waits.procedure.idempotent() =>
+                {
                     self.doubts.push(xid);
                 }
                 // The answer is on its way, and says whether to send it.
                 Some((flight, _)) if flight.asked => {}
-                Some(_) => self.send(now, xid, buffers),
+                Some((flight, _)) => {
+                    flight.reconnected |= flight.left;
+                    self.send(now, xid, buffers);
+                }
                 None => {}
             }
         }

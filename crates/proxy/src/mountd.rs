@@ -5,9 +5,8 @@ use crate::config::Export;
 use crate::dispatch::RESERVED_END;
 use crate::event::Shared;
 use crate::log;
-use crate::pool::Pool;
 use crate::realm::Realm;
-use crate::whose::Owner;
+use crate::whose::{Owner, id};
 use midas_core::key::Key;
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::mount::{self, MountStat, Mounted};
@@ -51,7 +50,9 @@ impl Mountd {
             mount::Call::Null => {}
             mount::Call::Mnt(path) => match root(shared, asker, path) {
                 Ok((_, root, names)) if names.is_empty() => self.mounted(client, path, Ok(&root), out),
-                Ok((realm, root, names)) => return Ok(Some(Below { realm, root, names, path: path.to_vec() })),
+                Ok((realm, root, names)) => {
+                    return Ok(Some(Below { realm, root, names, path: path.to_vec(), client: asker }));
+                }
                 Err(stat) => {
                     let (said, why) = (String::from_utf8_lossy(path), why(stat));
                     log::warn("mount refused", &[("client", &client), ("path", &said), ("why", &why)]);
@@ -120,6 +121,7 @@ pub(crate) struct Below {
     root: Vec<u8>,
     names: Vec<u8>,
     path: Vec<u8>,
+    client: SocketAddr,
 }
 
 impl Below {
@@ -134,20 +136,27 @@ impl Below {
     }
 
     /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
-    pub(crate) fn find(&self, shared: &Shared, client: IpAddr, xid: u32) -> Vec<u8> {
+    pub(crate) fn find(&self, shared: &Shared, xid: u32) -> Vec<u8> {
         let export = &shared.exports[self.realm];
         let left = export.areas.epoch(export.pool.time(Instant::now()));
-        let found = self.walk(&export.pool);
-        if let Ok(handle) = &found {
-            shared.whose.learn(Key::of(handle), Owner::Export(self.realm));
+        let found = self.walk(shared);
+        if let Ok((handle, realm)) = &found {
             let names = self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
             shared.watch.names.learn_path(Key::of(handle), &self.whole(&export.rules().path));
-            export.areas.learn_path(export.pool.time(Instant::now()), left, names, handle);
+            if *realm == self.realm {
+                export.areas.learn_path(export.pool.time(Instant::now()), left, names, handle);
+            }
+        }
+        let client = self.client.ip().to_canonical();
+        let found = found.as_ref().map(|(handle, _)| handle.as_slice()).map_err(|stat| *stat);
+        if let Err(stat @ MountStat::ACCES) = found {
+            let (said, why) = (String::from_utf8_lossy(&self.path), why(stat));
+            log::warn("mount refused", &[("client", &client), ("path", &said), ("why", &why)]);
         }
         let mut out = Vec::new();
         record::put(&mut out, |out| {
             rpc::Reply::accept(out, xid);
-            shared.mountd.mounted(client, &self.path, found.as_deref().map_err(|stat| *stat), out);
+            shared.mountd.mounted(client, &self.path, found, out);
         });
         out
     }
@@ -159,24 +168,46 @@ impl Below {
         std::iter::once(root).chain(names).collect::<Vec<_>>().join(&b'/')
     }
 
-    fn walk(&self, pool: &Pool) -> Result<Vec<u8>, MountStat> {
+    /// The directory, and the export that it belongs to. Where the way passes the root of another
+    /// export, that one must admit the client.
+    fn walk(&self, shared: &Shared) -> Result<(Vec<u8>, usize), MountStat> {
         let failed = |error: ClientError| match error {
             ClientError::Status(Nfsstat3(stat)) => MountStat(stat),
             ClientError::Io(_) | ClientError::TooLong(_) | ClientError::Malformed(_) | ClientError::Refused(_) => {
                 MountStat::SERVERFAULT
             }
         };
+        let pool = &shared.exports[self.realm].pool;
         let server = pool.server(pool.some_open(0).ok_or(MountStat::SERVERFAULT)?);
         let patience = duration(pool.config.probe_timeout);
         let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).map_err(|_| MountStat::SERVERFAULT)?;
-        let handle = nfs.walk(&self.root, &self.names).map_err(failed)?;
-        let object = FileHandle::new(&handle).ok_or(MountStat::SERVERFAULT)?;
-        match nfs.nfs(&Call::Getattr { object }).map_err(failed)? {
-            Reply::Getattr(Ok(of)) if of.ftype == Ftype3::Dir => Ok(handle),
-            Reply::Getattr(Ok(_)) => Err(MountStat::NOTDIR),
-            other => Err(MountStat(other.status().0)),
+        let (mut at, mut realm) = (self.root.clone(), self.realm);
+        for name in self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            let next = nfs.walk(&at, name).map_err(failed)?;
+            let object = FileHandle::new(&next).ok_or(MountStat::SERVERFAULT)?;
+            let attributes = match nfs.nfs(&Call::Getattr { object }).map_err(failed)? {
+                Reply::Getattr(Ok(of)) if of.ftype == Ftype3::Dir => of,
+                Reply::Getattr(Ok(_)) => return Err(MountStat::NOTDIR),
+                other => return Err(MountStat(other.status().0)),
+            };
+            match shared.whose.root_of(realm, &next, id(&attributes)) {
+                Some(inner) if inner != realm => {
+                    realm = inner;
+                    admits(&shared.exports[inner].rules(), self.client)?;
+                }
+                _ => {}
+            }
+            shared.whose.learn_directory(realm, &at, &next);
+            at = next;
         }
+        Ok((at, realm))
     }
+}
+
+/// Whether an export lets a client mount it.
+fn admits(rules: &Export, client: SocketAddr) -> Result<(), MountStat> {
+    let admitted = rules.admits(client.ip().to_canonical()) && (rules.insecure || client.port() < RESERVED_END);
+    admitted.then_some(()).ok_or(MountStat::ACCES)
 }
 
 /// The export that a path lies in, the root handle that its servers agree on, and what is wanted below it. No path leads up.
@@ -188,13 +219,12 @@ fn root(shared: &Shared, client: SocketAddr, path: &[u8]) -> Result<(usize, Vec<
         Some((realm.number, rest.to_vec()))
     };
     // Of exports that lie in each other, the innermost.
-    let (number, rest) =
-        shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or(MountStat::NOENT)?;
+    let innermost = shared.exports.iter().filter_map(below).min_by_key(|(_, rest)| rest.len());
+    // Strangers are refused, whatever they ask for.
+    let absent = || if shared.listed(client.ip().to_canonical()) { MountStat::NOENT } else { MountStat::ACCES };
+    let (number, rest) = innermost.ok_or_else(absent)?;
     let realm = &shared.exports[number];
-    let rules = realm.rules();
-    if !rules.admits(client.ip().to_canonical()) || !rules.insecure && client.port() >= RESERVED_END {
-        return Err(MountStat::ACCES);
-    }
+    admits(&realm.rules(), client)?;
     let mut names: Vec<&[u8]> = Vec::new();
     for name in rest.split(|byte| *byte == b'/') {
         match name {

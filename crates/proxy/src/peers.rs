@@ -5,7 +5,7 @@ use crate::api;
 use crate::config::{self, Config, Table};
 use crate::event::Shared;
 use crate::log;
-use midas_cluster::{Above, Cluster, Key, Link, Member, MemberStatus, Sender, Settings, View};
+use midas_cluster::{Above, Cluster, Key, Link, Member, MemberStatus, Sender, Settings, Unequal, View};
 use midas_core::peer::lease::{Life, MemberId};
 use midas_core::time::Span;
 use std::io;
@@ -176,6 +176,7 @@ fn of_member(member: &MemberStatus) -> api::Member {
         epoch: member.epoch,
         version: member.version,
         software: member.software.clone(),
+        unequal: member.unequal.as_ref().map(speaks),
         rtt_ms: member.rtt.map(millis),
         silent_ms: member.silent.map(millis),
         frames_sent: member.traffic.frames_sent,
@@ -278,13 +279,30 @@ impl<A: Above> Above for Listener<A> {
         self.above.link(peer, link);
     }
 
+    fn unequal(&mut self, peer: u8, unequal: &Unequal) {
+        let name = self.names.get(usize::from(peer)).map_or("", String::as_str);
+        let (theirs, ours) = (speaks(unequal), VERSION);
+        log::error("a member is of another version", &[("member", &name), ("it", &theirs), ("ours", &ours)]);
+        self.above.unequal(peer, unequal);
+    }
+
     fn tick(&mut self) -> Option<Instant> {
         self.above.tick()
     }
 }
 
-/// Of what members say to each other above frames and datagrams.
-const VERSION: u16 = 1;
+/// What a member says of itself that we do not understand.
+fn speaks(unequal: &Unequal) -> String {
+    let Unequal { versions, software } = unequal;
+    match versions.start() == versions.end() {
+        true => format!("speaks version {} (midas {software})", versions.start()),
+        false => format!("speaks versions {} to {} (midas {software})", versions.start(), versions.end()),
+    }
+}
+
+/// Of what members say to each other above frames and datagrams: another one whenever they would
+/// misread each other. Since 2 a call is known by a digest under the cluster's key.
+const VERSION: u16 = 2;
 /// Heartbeats in `suspect_after`.
 const BEATS: u32 = 12;
 /// How often it is looked whether the others have agreed.

@@ -41,6 +41,10 @@ pub(crate) struct Pool {
     judged: Box<[AtomicBool]>,
     /// Connections that were made to each server.
     connects: Box<[AtomicU64]>,
+    /// Servers that are down and were fenced since: nothing that was sent to them before runs any more.
+    fenced: Box<[AtomicBool]>,
+    /// How often each was fenced, and how often that failed.
+    fences: Box<[[AtomicU64; 2]]>,
     /// The same for all pools.
     pub(crate) clock: Clock,
 }
@@ -63,6 +67,8 @@ impl Pool {
         let (cookies, admission) = (Cookies::new(members.len()), Mutex::new(()));
         let judged = members.iter().map(|_| AtomicBool::new(false)).collect();
         let connects = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let fenced = members.iter().map(|_| AtomicBool::new(false)).collect();
+        let fences = members.iter().map(|_| <[AtomicU64; 2]>::default()).collect();
         let closed = Mutex::new(vec!["not heard of yet".to_owned(); members.len()]);
         let drained = members.iter().map(|_| AtomicBool::new(false)).collect();
         let staleness = AtomicU64::new(config.staleness.as_nanos());
@@ -81,6 +87,8 @@ impl Pool {
             staleness,
             judged,
             connects,
+            fenced,
+            fences,
             clock,
         }
     }
@@ -118,6 +126,11 @@ impl Pool {
         matches!(self.servers.health(server), Health::Up | Health::Probation)
     }
 
+    /// Whether this is the last server that takes calls.
+    pub(crate) fn only_open(&self, server: ServerId) -> bool {
+        self.open(server) && self.some_open(server.index() + 1) == Some(server)
+    }
+
     /// Some server that takes calls, beginning with this one.
     pub(crate) fn some_open(&self, first: usize) -> Option<ServerId> {
         let count = self.config.servers.len();
@@ -139,6 +152,7 @@ impl Pool {
     /// A server answers, and belongs: it takes calls again, but for one that is drained. `fresh`: it was there before this daemon, so
     /// nothing speaks against it, and it need not start slowly.
     pub(crate) fn answers(&self, now: Instant, server: ServerId, fresh: bool) {
+        self.fenced[server.index()].store(false, Ordering::Relaxed);
         let health = self.servers.health(server);
         match (health, self.drained(server)) {
             (Health::Drained, true) | (Health::Up | Health::Probation | Health::Failing, false) => {}
@@ -191,6 +205,30 @@ impl Pool {
         lock(&self.closed)[server.index()].clone()
     }
 
+    /// A server that is down was fenced.
+    pub(crate) fn set_fenced(&self, server: ServerId) {
+        self.fenced[server.index()].store(true, Ordering::Relaxed);
+        let why = &mut lock(&self.closed)[server.index()];
+        if !why.ends_with(FENCED) {
+            why.push_str(FENCED);
+        }
+    }
+
+    /// Whether nothing that was sent to a server before it went down can run any more.
+    pub(crate) fn fenced(&self, server: ServerId) -> bool {
+        self.fenced[server.index()].load(Ordering::Relaxed)
+    }
+
+    /// The command that fences a server has ended.
+    pub(crate) fn count_fence(&self, server: ServerId, done: bool) {
+        self.fences[server.index()][usize::from(!done)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a server was fenced, and how often that failed.
+    pub(crate) fn fences(&self, server: ServerId) -> [u64; 2] {
+        self.fences[server.index()].each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
     /// A connection to a server was made.
     pub(crate) fn connected(&self, server: ServerId) {
         self.connects[server.index()].fetch_add(1, Ordering::Relaxed);
@@ -241,6 +279,9 @@ impl Pool {
         lock(&self.foreign)[server.index()].clone()
     }
 }
+
+/// What is added to why a server is closed.
+const FENCED: &str = "; fenced by on_down";
 
 /// What is behind these locks is counted and remembered, not promised: a thread that died did not leave it wrong.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,16 +1,18 @@
 //! An event loop's calls that wait for the caches: mutations of names that must be looked up first, that another mutation is under way of, or
 //! that other proxies must be told of.
 
-use crate::accord::{self, Accord, Doubted, Place};
+use crate::accord::{Accord, Doubted, Place};
 use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::Loop;
+use crate::exclusive::{Exclusive, Waiter};
 use crate::log;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
+use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::Nfsstat3;
@@ -18,18 +20,20 @@ use std::sync::Arc;
 
 impl Loop {
     /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
-    pub(crate) fn prepared(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
+    pub(crate) fn prepared(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
+        let mut call = self.in_turn(call)?;
         // Whoever was refused comes back in a while, and not with what it knew before.
         if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
             self.held.push_back(call);
             return None;
         }
         if call.claim.is_none() {
-            match call.errand.prepare(now, &self.shared, &call.record) {
+            let Held { errand, record, queued, .. } = &mut *call;
+            match errand.prepare(now, &self.shared, queued, record) {
                 Prepared::Ready(claim) => call.claim = claim,
                 Prepared::Find(claim, unfound) => (call.claim, call.unfound) = (Some(claim), unfound),
                 Prepared::Busy => {
-                    self.held.push_back(call);
+                    self.hold(call);
                     return None;
                 }
             }
@@ -59,6 +63,49 @@ impl Loop {
         None
     }
 
+    /// A call whose turn it is at what it changes; otherwise it waits in a queue.
+    fn in_turn(&mut self, mut call: Box<Held>) -> Option<Box<Held>> {
+        let Forward { procedure, ref meaning, .. } = call.errand.forward;
+        // What a WRITE must wait for may have come since it was last looked at.
+        let looks = |turn: &Exclusive| procedure.idempotent() && turn.first.is_none();
+        if call.turn.as_deref().is_none_or(looks) {
+            call.turn = Exclusive::needed(&self.shared.turns, meaning, procedure);
+        }
+        if !call.queues() {
+            return Some(call);
+        }
+        let number = self.turning.insert(call);
+        let waiter = Waiter { event_loop: self.number, number };
+        let taken = self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false));
+        taken.then(|| self.turning.remove(number))
+    }
+
+    /// What is too old keeps nobody waiting, and need not be known any more.
+    pub(crate) fn tend_turns(&self, now: Time) {
+        if self.number == 0 {
+            self.shared.turns.expire(now);
+        }
+        if let Some(intents) = self.shared.intents.get() {
+            intents.tick(now, self.number);
+        }
+    }
+
+    /// A call that waited for this key may have it now.
+    pub(crate) fn turn_came(&mut self, now: Time, number: usize, key: Key) {
+        let waiter = Waiter { event_loop: self.number, number };
+        let turn = self.turning.get_mut(number).and_then(|call| call.turn.as_mut());
+        match turn.filter(|turn| turn.waits_for() == Some(key)) {
+            Some(turn) => {
+                if turn.take(Some(waiter), true) {
+                    let call = self.turning.remove(number);
+                    self.try_call(now, call);
+                }
+            }
+            // Its place is another call's by now.
+            None => self.shared.turns.pass_on(key),
+        }
+    }
+
     /// It was found out where names lead, or not yet.
     pub(crate) fn led(&mut self, now: Time, number: usize, found: Option<Vec<Leads>>) {
         let Some(mut call) = self.finding.try_remove(number) else { return };
@@ -72,10 +119,10 @@ impl Loop {
                 }
             }
         }
-        self.held.push_back(call);
-        // If nobody could tell, it is asked for again at the next tick.
-        if known {
-            self.send_held(now);
+        match known {
+            true => self.try_call(now, call),
+            // It is asked for again at the next tick.
+            false => self.held.push_back(call),
         }
     }
 
@@ -107,6 +154,8 @@ impl Loop {
                     changes.cleared(id, until);
                     return Some(call);
                 }
+                // What its name resolves to now may be its first sending's doing.
+                let led = call.turn.as_ref().and_then(|turn| turn.seen).or(led);
                 let first = changes.attempts().next().is_none();
                 let operation = (self.operation(&call), first);
                 let refused = call.refused;
@@ -132,10 +181,7 @@ impl Loop {
 
     /// What must not be executed twice at whichever proxy it comes in; none for what may.
     pub(crate) fn operation(&self, call: &Held) -> Option<Operation> {
-        let Forward { xid, procedure, known, .. } = call.errand.forward;
-        let known = known.filter(|_| !procedure.idempotent())?;
-        let client = self.shared.replays(xid).client(&known)?;
-        Some(accord::operation(client, xid, &call.record))
+        call.errand.operation(&self.shared, &call.record)
     }
 
     /// The other proxies let a call through.
@@ -147,8 +193,7 @@ impl Loop {
                 changes.cleared(id, until);
                 if !changes.waits() {
                     let (_, call) = self.clearing.remove(number);
-                    self.held.push_back(call);
-                    self.send_held(now);
+                    self.try_call(now, call);
                 }
             }
             Place::Flight { link, xid } => {
@@ -175,7 +220,6 @@ impl Loop {
                 let claim = self.links[link].flights.get_mut(xid).and_then(|(flight, _)| flight.claim.as_ref());
                 if matches!(claim, Some(Claim::Changes(changes)) if of_that(changes)) {
                     self.settle_without(now, link, xid);
-                    self.send_held(now);
                 }
                 return;
             }
@@ -198,7 +242,7 @@ impl Loop {
             }
             Refusal::Executed(Some(results)) => {
                 let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &results);
+                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
                 self.tally().here(forward.procedure, status(&results));
                 let asked = forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));
@@ -232,6 +276,7 @@ impl Loop {
 
     /// Calls of exports that do not rely on the others wait for them only so long.
     pub(crate) fn tend_clearing(&mut self, now: Time) {
+        self.abandon_clearing(now);
         let late = |(since, call): &(Time, Box<Held>)| {
             let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());
             !patient && now.since(*since) > INTENT_WAIT

@@ -5,11 +5,13 @@
 
 use crate::agreed::{Agreed, Belief};
 use crate::cached::{Areas, Epoch, Told};
+use crate::clerk::Leads;
 use crate::clock::file_time;
 use crate::config::Export;
 use crate::counters::Turns;
 use crate::generations::Generations;
 use crate::pool::{Pool, lock};
+use crate::seed;
 use crate::ties::Ties;
 use crate::translate::{Kind, Meaning};
 use crate::whose::Whose;
@@ -19,6 +21,7 @@ use midas_core::control::knobs::Knobs;
 use midas_core::control::warmup::{Origin, Targets};
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
+use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
@@ -36,6 +39,8 @@ pub(crate) struct Realm {
     /// Its number among the exports.
     pub(crate) number: usize,
     pub(crate) pool: Arc<Pool>,
+    /// Of its draws.
+    seed: u64,
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
@@ -56,10 +61,15 @@ pub(crate) struct Part {
     ties: Ties,
     /// What decisions of this part read: behind the lock that they hold anyway.
     knobs: Knobs,
-    /// Where names lead, or that they lead nowhere; known of pools with `staleness` only.
-    pub(crate) names: Generations<Option<Key>>,
+    /// Where names lead, that they lead nowhere, or that nobody may see it; known of pools with `staleness` only.
+    pub(crate) names: Generations<Leads>,
+    /// Which server alone knows an object: devices and sockets, of which other heads of Ganesha
+    /// know nothing but their names.
+    makers: Generations<ServerId>,
     /// Calls sent, by the reason's code.
     routes: [u64; Why::NAMES.len()],
+    /// Calls sent to the one server that may serve them, by the reason's code.
+    binds: [u64; Bound::NAMES.len()],
 }
 
 /// A call that has a server: to be settled when it ends.
@@ -71,8 +81,25 @@ pub(crate) struct Sent {
     pub(crate) epoch: Option<Epoch>,
     /// What it changes besides its object and its place.
     also: Vec<Key>,
+    /// Those of them that count as being changed until it ends.
+    also_fenced: Vec<(Key, Key)>,
+    /// What is known of the object that it makes.
+    pub(crate) makes: Makes,
+    /// The object that its name resolves to: the answer of a server that says otherwise is not believed.
+    pub(crate) expects: Option<Key>,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
     pub(crate) doubtful: bool,
+}
+
+/// What a call that makes an object finds under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Makes {
+    /// Nobody knows, or it makes nothing.
+    Unknown,
+    /// Nothing: no server can know anything old of what it makes.
+    New,
+    /// This object, which it takes as it is (UNCHECKED CREATE): its directory does not change.
+    Over(Key),
 }
 
 /// What would become of a call.
@@ -91,6 +118,8 @@ pub(crate) struct Wishes {
     pub(crate) forsaken: Option<ServerId>,
     /// The one to ask instead of one whose answer is in doubt.
     pub(crate) instead: Option<ServerId>,
+    /// Whether it was answered otherwise than is known: the fence's server is asked.
+    pub(crate) strictly: bool,
 }
 
 /// What an export's cache may do.
@@ -114,9 +143,11 @@ pub(crate) enum End {
 }
 
 impl Realm {
-    /// `first` is the number of its own part among those of all exports; what its parts are told begins with that one.
+    /// `seed` is that of its draws. `first` is the number of its own part among those of all
+    /// exports; what its parts are told begins with that one.
     pub(crate) fn new(
         (number, first): (usize, usize),
+        seed: u64,
         export: Export,
         pool: Arc<Pool>,
         targets: Option<Targets>,
@@ -125,11 +156,14 @@ impl Realm {
         let now = pool.time(Instant::now());
         let staleness = pool.staleness();
         let servers = pool.config.servers.len();
-        let controller = controller(&pool, export.policy, targets);
+        let controller = controller(&pool, seed, export.policy, targets);
         let knobs = controller.knobs();
-        let parts = (0..PARTS).map(|part| Mutex::new(Part::new(now, (export.policy, knobs), staleness, part as u64)));
+        let of_part = |part: usize| seed::of_part(seed, part as u64);
+        let parts = (0..PARTS).map(of_part);
+        let parts = parts.map(|seed| Mutex::new(Part::new(now, (export.policy, knobs), staleness, seed)));
         Self {
             number,
+            seed,
             parts: parts.collect(),
             turns: Turns::default(),
             knobs: Mutex::new(knobs),
@@ -157,34 +191,48 @@ impl Realm {
         &self,
         now: Time,
         meaning: &Meaning,
-        Wishes { forsaken, instead }: Wishes,
+        Wishes { forsaken, instead, strictly }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
-        let also = self.changed_too(meaning);
         let epoch = self.areas.epoch(now);
-        let second = self.second_fence(now, meaning);
+        let second = self.second_bound(now, meaning);
         let mut part = self.part(meaning.place);
-        let bound = self.bound(now, &mut part, meaning, second).filter(|(server, _)| Some(*server) != forsaken);
+        let waits_on = |(server, why): &(ServerId, Bound)| Some(*server) != forsaken || *why == Bound::PerhapsExecuted;
+        let expects = part.expects(now, meaning).filter(|_| forsaken.is_none() && instead.is_none() && !strictly);
+        let bound = self.bound(now, &mut part, meaning, second).filter(|bound| expects.is_none() && waits_on(bound));
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
         let acting = || Some((self.pool.servers.acting_home(meaning.place)?, Bound::Fenced));
         let bound = if forsaken.is_some() && self.stale() { bound.or_else(acting) } else { bound };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
-        let Part { shard, routes, knobs, .. } = &mut *part;
+        let Part { shard, routes, binds, knobs, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
         let call = Call { target, entry: None, touches: &[] };
         let pass = match shard.ask(now, knobs, &call) {
             Asked::Through(pass) => pass,
             Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
         };
-        match shard.send(now, &self.pool.servers, knobs, &target, pass) {
+        let sent = match expects {
+            Some(_) => shard.send_anywhere(now, &self.pool.servers, knobs, &target, pass),
+            None => shard.send(now, &self.pool.servers, knobs, &target, pass),
+        };
+        match sent {
             Ok(ticket) => {
                 routes[ticket.route.why.code()] += 1;
+                if let Some((_, why)) = bound {
+                    binds[why.code()] += 1;
+                }
                 // Those that follow before it is answered go to the same server (nfs3.md, G1).
                 if meaning.kind == (Kind::Write { unstable: true }) {
-                    part.ties.written(now, meaning.object, ticket.route.to);
+                    part.ties.writing(now, meaning.object, ticket.route.to);
                 }
                 drop(part);
-                self.fence_too(now, &also, ticket.route.to, false);
-                Ok(Sent { ticket, meaning: self.movable(meaning), epoch, also, doubtful: false })
+                // Nobody else changes the name any more: where it leads is known.
+                let (also, makes) = (self.changed_too(meaning), self.makes(meaning));
+                let Some(also_fenced) = self.leave_too(now, meaning, &also, ticket.route.to) else {
+                    self.part(meaning.place).shard.take_back(now, &self.pool.servers, ticket);
+                    return Err((Exclusion::FencedElsewhere, None));
+                };
+                let (meaning, doubtful) = (self.movable(meaning), false);
+                Ok(Sent { ticket, meaning, epoch, also, also_fenced, makes, expects, doubtful })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -196,7 +244,7 @@ impl Realm {
     /// What [`Realm::send`] would do with this call now. Changes nothing.
     pub(crate) fn would(&self, now: Instant, meaning: &Meaning) -> Would {
         let now = self.pool.time(now);
-        let second = self.second_fence(now, meaning);
+        let second = self.second_bound(now, meaning);
         let mut part = self.part(meaning.place);
         let knobs = part.knobs;
         let bound = self.bound(now, &mut part, meaning, second);
@@ -273,7 +321,7 @@ impl Realm {
         // Those of a warm-up that failed are nobody's: the next one may find better.
         let found = current.targets().filter(|(_, origin)| *origin != Origin::Default);
         let targets = found.map(|(targets, _)| targets);
-        *current = controller(&self.pool, policy, targets);
+        *current = controller(&self.pool, self.seed, policy, targets);
         self.publish(&current);
         self.parts.iter().for_each(|part| lock(part).shard.router().set_policy(policy));
     }
@@ -314,6 +362,34 @@ impl Realm {
         total
     }
 
+    /// Calls sent so far to the one server that might serve them, by the reason's code.
+    pub(crate) fn binds(&self) -> [u64; Bound::NAMES.len()] {
+        let mut total = [0; Bound::NAMES.len()];
+        for part in &self.parts {
+            total.iter_mut().zip(lock(part).binds).for_each(|(total, count)| *total += count);
+        }
+        total
+    }
+
+    /// Names and objects that have a fence of their own.
+    pub(crate) fn fences(&self, now: Instant) -> u64 {
+        let now = self.pool.time(now);
+        self.parts.iter().map(|part| lock(part).shard.fences(now) as u64).sum()
+    }
+
+    /// This server alone knows an object.
+    pub(crate) fn known_at(&self, object: Key, server: ServerId) {
+        self.part(object).makers.insert(object, server);
+    }
+
+    /// This server knows it too: one that is known to do so already stays the one to ask.
+    pub(crate) fn known_too(&self, object: Key, server: ServerId) {
+        let mut part = self.part(object);
+        if part.makers.find(object).is_none() {
+            part.makers.insert(object, server);
+        }
+    }
+
     /// Adds the files with data at each server that is not committed.
     pub(crate) fn count_uncommitted(&self, now: Instant, at: &mut [u64]) {
         let now = self.pool.time(now);
@@ -330,18 +406,40 @@ impl Realm {
         }
     }
 
+    /// Where the second object of a call must be read, or is known at all.
+    fn second_bound(&self, now: Time, meaning: &Meaning) -> Option<(ServerId, Bound)> {
+        let maker = || {
+            let (file, _) = meaning.second.filter(|_| meaning.op == Op::Link)?;
+            self.maker(&mut self.part(file).makers, file)
+        };
+        self.second_fence(now, meaning).or_else(maker)
+    }
+
+    /// The server that alone knows an object; a drained one is asked all the same, one that is gone is not waited for.
+    fn maker(&self, makers: &mut Generations<ServerId>, object: Key) -> Option<(ServerId, Bound)> {
+        if makers.is_empty() {
+            return None;
+        }
+        let takes = |server: &ServerId| self.pool.open(*server) || self.pool.servers.health(*server) == Health::Drained;
+        makers.find(object).filter(takes).map(|server| (server, Bound::Maker))
+    }
+
     /// The one server that may serve a call; `second` is where its second object must be read.
     fn bound(
         &self,
         now: Time,
-        Part { shard, ties, .. }: &mut Part,
+        Part { shard, ties, makers, .. }: &mut Part,
         meaning: &Meaning,
-        second: Option<ServerId>,
+        second: Option<(ServerId, Bound)>,
     ) -> Option<(ServerId, Bound)> {
         let servers = &self.pool.servers;
-        let fence =
-            if self.stale() { shard.fence(now, servers, meaning.object, meaning.place).or(second) } else { None };
-        let fence = fence.map(|server| (server, Bound::Fenced));
+        let fence = match self.stale() {
+            true => {
+                let Meaning { op, place, object, .. } = *meaning;
+                shard.fenced_at(now, servers, &Target { op, place, object, subtree: None, bound: None }).or(second)
+            }
+            false => second,
+        };
         match meaning.kind {
             Kind::List { .. } if self.pool.cookies.portable() => fence,
             // Listings begin at home, where every proxy looks for them; elsewhere only while the home is closed.
@@ -355,7 +453,14 @@ impl Realm {
             }
             Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo => {
                 let doubt = ties.doubted(meaning.object).filter(|_| meaning.op.mutates());
-                doubt.or_else(|| ties.uncommitted_at(now, meaning.object)).or(fence)
+                let written = || ties.uncommitted_at(now, meaning.object);
+                // Data is where it was written. Attributes are known where they were changed last,
+                // which LINK does elsewhere.
+                let bound = match meaning.op {
+                    Op::Read | Op::Write | Op::Commit => doubt.or_else(written).or(fence),
+                    _ => doubt.or(fence).or_else(written),
+                };
+                bound.or_else(|| self.maker(makers, meaning.object))
             }
         }
     }
@@ -363,6 +468,7 @@ impl Realm {
     /// A call ended.
     pub(crate) fn settle(&self, now: Time, sent: Sent, end: End) {
         let server = sent.ticket.route.to;
+        let spares = sent.ticket.spares() && matches!(end, End::Answered { .. });
         let mut part = self.part(sent.meaning.place);
         let outcome = match end {
             End::Answered { .. } => Outcome::Answered(None),
@@ -376,9 +482,16 @@ impl Realm {
         part.learn(now, &self.pool, &sent.meaning, server, end);
         drop(part);
         let executed = matches!(end, End::Answered { ok: true, .. });
-        self.fence_too(now, &sent.also, server, executed);
-        if executed && self.stale() {
-            self.renamed(&sent.meaning);
+        // What was refused has changed nothing. (A file that a CREATE resized has its fence from the answer.)
+        if !spares {
+            self.fence_too(now, &sent.also, server, end);
+        }
+        self.over_too(now, &sent.also_fenced);
+        if self.stale() && sent.meaning.op.mutates() {
+            match executed {
+                true => self.renamed(now, server, &sent.meaning),
+                false => self.unsure_of_names(&sent.meaning, spares),
+            }
         }
     }
 
@@ -400,6 +513,7 @@ impl Realm {
 
     /// A call has a server but did not leave for it.
     pub(crate) fn take_back(&self, now: Time, sent: Sent) {
+        self.over_too(now, &sent.also_fenced);
         self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 
@@ -434,7 +548,7 @@ impl Realm {
         if self.agreed().as_ref().as_ref() != belief.agreed() {
             // Whoever can mount it can use it: the handle is known before. If another has it already, the keeper says so.
             if let Some(agreed) = belief.agreed() {
-                let _taken = whose.claim(Key::of(&agreed.root), self.number);
+                let _taken = whose.claim(&agreed.root, (agreed.fsid, agreed.fileid), self.number);
                 self.areas.set_root(Key::of(&agreed.root));
                 let grain = agreed.limits.map(|limits| file_time(limits.time_delta).since(Time::ZERO));
                 self.areas.set_grain(grain);
@@ -450,32 +564,42 @@ impl Realm {
 }
 
 /// A controller for an export of this pool.
-fn controller(pool: &Pool, policy: Policy, targets: Option<Targets>) -> Controller {
+fn controller(pool: &Pool, seed: u64, policy: Policy, targets: Option<Targets>) -> Controller {
     let settings = Settings {
         policy,
         rate_peak: pool.config.rate_peak.map_or(0.0, |peak| peak as f64),
         targets,
         steer_share: 0.10,
         split: pool.staleness() == Span::ZERO,
-        seed: 1,
+        seed,
     };
     Controller::new(settings, pool.config.servers.len())
 }
 
 impl Part {
-    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, number: u64) -> Self {
+    /// The object that a fenced name resolves to, if its LOOKUP may go anywhere: an answer that agrees is true.
+    fn expects(&mut self, now: Time, meaning: &Meaning) -> Option<Key> {
+        let settled = meaning.op == Op::Lookup && self.shard.name_is_settled(now, meaning.object, meaning.place);
+        if settled { self.names.find(meaning.object).and_then(Leads::object) } else { None }
+    }
+
+    fn new(now: Time, (policy, knobs): (Policy, Knobs), staleness: Span, seed: u64) -> Self {
         let params = Params::new(CacheSettings::default()).expect("the default settings are valid");
         let cache = Cache::new(params, Rules::ALL, now, CleanStart::Yes);
-        let router = Router::of_part(policy, number, PART_KEYS);
+        let router = Router::of_part(policy, seed, PART_KEYS);
         let routes = [0; Why::NAMES.len()];
-        let (ties, names) = (Ties::default(), Generations::default());
-        Self { shard: Shard::new(now, router, cache, staleness), ties, knobs, names, routes }
+        let (ties, names, makers) = (Ties::default(), Generations::default(), Generations::default());
+        let (shard, binds) = (Shard::new(now, router, cache, staleness), [0; Bound::NAMES.len()]);
+        Self { shard, ties, knobs, names, makers, routes, binds }
     }
 
     fn learn(&mut self, now: Time, pool: &Pool, meaning: &Meaning, server: ServerId, end: End) {
         match (meaning.kind, end) {
             (Kind::Write { .. }, End::Answered { unstable: true, .. }) => {
                 self.ties.written(now, meaning.object, server);
+            }
+            (Kind::Write { unstable: true }, End::Answered { ok: true, .. }) => {
+                self.ties.durable(meaning.object, server);
             }
             (Kind::Commit { whole: true }, End::Answered { ok: true, .. }) => {
                 self.ties.committed(meaning.object, server);

@@ -2,24 +2,29 @@
 
 use crate::cached::Landed;
 use crate::claim::{self, Claim};
-use crate::config::Access;
 use crate::counters::Bytes;
 use crate::dispatch;
 use crate::event::{Asker, Client, Mail, Mailbox, Shared};
 use crate::fencing::with_entries;
 use crate::fetching::Loans;
 use crate::link::Flight;
-use crate::realm::End;
+use crate::realm::{End, Realm, Sent};
+use crate::settle::keep_made;
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
+use crate::whose::id;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
+use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
-use midas_nfs::nfs3::{EntryPlus, FileHandle, FsinfoOk, LookupOk, Nfsstat3, Procedure, Reply, StableHow, access};
+use midas_nfs::nfs3::{
+    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
+};
 use midas_nfs::{record, rpc};
 use slab::Slab;
+use std::time::Instant;
 
 /// What relaying a reply needs of the loop.
 pub(crate) struct Relay<'a> {
@@ -31,6 +36,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) touched: &'a mut Vec<usize>,
     pub(crate) purse: &'a mut Purse,
     pub(crate) loans: &'a mut Loans,
+    /// When the batch began.
+    pub(crate) now: Instant,
 }
 
 /// Who waits for a call's results.
@@ -47,10 +54,24 @@ pub(crate) struct Waits {
     pub(crate) whom: Whom,
 }
 
+impl Waits {
+    /// What must not be executed twice at whichever proxy, or in whichever life of one, it comes in; none for what may.
+    pub(crate) fn operation(&self, shared: &Shared, record: &[u8]) -> Option<Operation> {
+        let Self { xid, procedure, known, .. } = *self;
+        let known = known.filter(|_| !procedure.idempotent())?;
+        let client = shared.replays(xid).client(&known)?;
+        match (shared.accord(), shared.intents.get()) {
+            (Some(accord), _) => Some(accord.operation(client, xid, record)),
+            (None, Some(intents)) => Some(intents.operation(client, xid, record)),
+            (None, None) => None,
+        }
+    }
+}
+
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
-        let Flight { waits, owner, realm, sent, since, sent_at, claim, resent, .. } = flight;
+        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, turn, .. } = flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -58,20 +79,29 @@ impl Relay<'_> {
         let mut changed = None;
         let mut unstable = false;
         if let (Some(0), Some(results)) = (status, results) {
-            (changed, unstable) = self.changed(server, realm, waits.procedure, kind, results);
+            let narrowed = sent.meaning.narrowed;
+            (changed, unstable) = self.changed(server, (realm, narrowed), waits.procedure, kind, results);
             if matches!(waits.procedure, Procedure::Lookup | Procedure::Readdirplus) {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            self.shared.whose.learn_from(owner, waits.procedure, given);
+            self.shared.whose.learn_from(owner, waits.procedure, record, given);
             self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
             self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
         }
+        if let (Some(0), Some(results)) = (status, results) {
+            keep_made(self.shared, (&sent.meaning, turn.as_deref()), (waits.procedure, results));
+        }
         let export = &self.shared.exports[realm];
-        if let (None, true, Some(results)) = (&changed, export.stale(), results) {
+        if let (true, Some(given)) = (export.stale(), changed.as_deref().or(results)) {
             // The answer may be the first copy's.
             let left = if resent { since } else { sent_at };
-            changed = export.honest((now, left), sent.ticket.route.to, &sent.meaning, waits.procedure, results);
+            let meaning = (&sent.meaning, sent.makes);
+            let honest = export.honest((now, left), sent.ticket.route.to, meaning, waits.procedure, given);
+            changed = honest.or(changed);
+        }
+        if let (Some(status), Some(results)) = (status, results) {
+            learn_of_sender(export, &mut sent, waits.procedure, (Nfsstat3(status), results), (resent, tries));
         }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
@@ -91,6 +121,8 @@ impl Relay<'_> {
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
         let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
+        // Others may change the same when what was kept of it is in order.
+        drop(turn);
         let ours = landed.all.or(changed);
         let given = ours.as_deref().or(results);
         let now = (now, self.number);
@@ -109,8 +141,12 @@ impl Relay<'_> {
         match ours {
             Some(ours) => self.results(waits, ours),
             None => {
-                let asker = self.newest(&waits, results);
-                self.give(asker, &waits, record::head(reply.len(), waits.xid), &reply[4..]);
+                let (asker, copies) = self.newest(&waits, results);
+                let (head, body) = (record::head(reply.len(), waits.xid), &reply[4..]);
+                self.give(asker, &waits, head, body);
+                for asker in copies {
+                    self.copy(asker, head, body);
+                }
             }
         }
     }
@@ -138,37 +174,45 @@ impl Relay<'_> {
 
     /// Gives a call its results.
     pub(crate) fn results(&mut self, waits: Waits, results: &[u8]) {
-        let asker = self.newest(&waits, Some(results));
+        let (asker, copies) = self.newest(&waits, Some(results));
         let mut whole = Vec::new();
         dispatch::answer(&mut whole, waits.xid, |out| out.extend_from_slice(results));
         if let Some((head, body)) = whole.split_first_chunk() {
             self.give(asker, &waits, *head, body);
+            for asker in copies {
+                self.copy(asker, *head, body);
+            }
         }
     }
 
-    /// Who asked last; results that may be asked for again are kept.
-    fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> Asker {
+    /// Who asked last, and who asked before and is there: the newest may be gone without anybody
+    /// knowing yet. Results that may be asked for again are kept.
+    fn newest(&self, waits: &Waits, results: Option<&[u8]>) -> (Asker, Vec<Asker>) {
+        let mut copies = Vec::new();
         let newest = waits.known.and_then(|known| {
+            if let Some(intents) = self.shared.intents.get().filter(|_| !waits.procedure.idempotent()) {
+                intents.ended(self.shared.clock.now(), self.number, (waits.xid, known), results);
+            }
             let mut replays = self.shared.replays(waits.xid);
-            // WRITE and COMMIT are recognised only while they run.
-            match results.filter(|_| !waits.procedure.idempotent()) {
-                Some(results) => replays.finish(&known, results),
+            replays.prefer(&known, |asker| self.shared.presence.here(*asker));
+            copies.extend(replays.before(&known).iter().copied().filter(|asker| self.shared.presence.here(*asker)));
+            match results {
+                Some(results) => replays.finish(self.now, &known, results),
                 None => replays.forget(&known),
             }
         });
-        newest.unwrap_or(waits.asker)
+        (newest.unwrap_or(waits.asker), copies)
     }
 
     /// Results that are ours to change, and whether what was written may be lost by a crash.
     fn changed(
         &self,
         server: &str,
-        realm: usize,
+        (realm, narrowed): (usize, bool),
         procedure: Procedure,
         kind: Kind,
         results: &[u8],
     ) -> (Option<Vec<u8>>, bool) {
-        let narrowed = procedure == Procedure::Access && self.shared.exports[realm].rules().access == Access::ReadOnly;
         if matches!(kind, Kind::Plain | Kind::List { .. }) && !narrowed {
             return (None, false);
         }
@@ -204,15 +248,18 @@ impl Relay<'_> {
             return None;
         }
         let agreed = self.shared.exports[realm].agreed();
-        let root = &agreed.as_ref().as_ref()?.root;
-        let root = FileHandle::new(root).filter(|_| Key::of(root) == meaning.place)?;
+        let agreed = agreed.as_ref().as_ref()?;
+        let root = FileHandle::new(&agreed.root)?;
+        // A server that does not look at all bits of a handle gives the root several: its number tells.
+        let same = |dir: &PostOpAttr| dir.as_ref().is_some_and(|of| id(of) == (agreed.fsid, agreed.fileid));
+        let is_root = |dir: &PostOpAttr| Key::of(&agreed.root) == meaning.place || same(dir);
         match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) if found.object != root => {
+            Ok(Reply::Lookup(Ok(found))) if found.object != root && is_root(&found.dir_attributes) => {
                 let mut out = Vec::new();
                 Reply::Lookup(Ok(LookupOk { object: root, attributes: None, ..found })).encode(&mut out);
                 Some(out)
             }
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Ok(Reply::Readdirplus(Ok(page))) if is_root(&page.dir_attributes) => {
                 let mut entries = page.entries();
                 let mut all: Vec<EntryPlus<'_>> = entries.by_ref().collect::<Result<_, _>>().ok()?;
                 let higher = |plus: &&mut EntryPlus<'_>| {
@@ -241,6 +288,15 @@ impl Relay<'_> {
         }
     }
 
+    /// The same answer for somebody who asked before: it holds nothing any more.
+    fn copy(&mut self, asker: Asker, head: [u8; 8], body: &[u8]) {
+        if asker.event_loop as usize != self.number {
+            self.others[asker.event_loop as usize].send(Mail::Copy(asker, [&head[..], body].concat()));
+        } else if !asker.is_peer() {
+            self.put(asker, head, body);
+        }
+    }
+
     fn give(&mut self, asker: Asker, waits: &Waits, head: [u8; 8], body: &[u8]) {
         // What it holds is given back where it was taken: another loop's client may wait with a call of ours.
         let cost = waits.cost;
@@ -256,17 +312,87 @@ impl Relay<'_> {
         if asker.is_peer() {
             return self.loans.lend(self.shared, asker, &[&head[..], body].concat());
         }
-        let Some(client) = self.clients.get_mut(asker.slot as usize).filter(|client| client.origin.asker == asker)
-        else {
-            return;
-        };
-        client.answered(cost);
+        if let Some(client) = self.put(asker, head, body) {
+            client.answered(cost);
+        }
+    }
+
+    fn put(&mut self, asker: Asker, head: [u8; 8], body: &[u8]) -> Option<&mut Client> {
+        let client = self.clients.get_mut(asker.slot as usize).filter(|client| client.origin.asker == asker)?;
         client.connection.put(self.buffers, &head, body);
         self.shared.tallies[self.number].moved(Bytes::ToClients, head.len() + body.len());
         if self.touched.last() != Some(&(asker.slot as usize)) {
             self.touched.push(asker.slot as usize);
         }
+        Some(client)
     }
+}
+
+/// What an answer tells of the server that gave it. A copy of a call may have been executed before it was refused.
+fn learn_of_sender(
+    export: &Realm,
+    sent: &mut Sent,
+    procedure: Procedure,
+    (status, results): (Nfsstat3, &[u8]),
+    (resent, tries): (bool, u8),
+) {
+    if export.stale() && !resent && Realm::changed_nothing(sent, procedure, status, results) {
+        sent.ticket.spare();
+    }
+    if status != Nfsstat3::OK {
+        return;
+    }
+    let server = sent.ticket.route.to;
+    match Reply::decode(procedure, results) {
+        Ok(Reply::Mknod(Ok(made))) => {
+            made.object.into_iter().for_each(|object| export.known_at(Key::of(object.bytes()), server));
+        }
+        // Who has looked a special file up knows it.
+        Ok(Reply::Lookup(Ok(found))) if is_special(&found.attributes) => {
+            export.known_too(Key::of(found.object.bytes()), server);
+        }
+        Ok(Reply::Readdirplus(Ok(page))) => {
+            for plus in page.entries().map_while(Result::ok).filter(|plus| is_special(&plus.attributes)) {
+                plus.handle.into_iter().for_each(|handle| export.known_too(Key::of(handle.bytes()), server));
+            }
+        }
+        Ok(reply) if is_of_special(&reply) => match tries {
+            0 => export.known_too(sent.meaning.object, server),
+            // Another server knew nothing of it.
+            _ => export.known_at(sent.meaning.object, server),
+        },
+        Ok(Reply::Link(Ok(done))) if is_special(&done.attributes) => {
+            sent.meaning.second.into_iter().for_each(|(file, _)| match tries {
+                0 => export.known_too(file, server),
+                _ => export.known_at(file, server),
+            });
+        }
+        // What it may be is not told, but another server did not know it.
+        Ok(Reply::Setattr(Ok(wcc))) if tries > 0 && wcc.after.is_none() => {
+            export.known_at(sent.meaning.object, server);
+        }
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Whether a reply is about a device, socket or pipe that the call named by its handle.
+fn is_of_special(reply: &Reply<'_>) -> bool {
+    match reply {
+        Reply::Getattr(Ok(attributes)) => is_special(&Some(*attributes)),
+        Reply::Setattr(Ok(wcc)) => is_special(&wcc.after),
+        Reply::Access(Ok(ok)) => is_special(&ok.attributes),
+        _ => false,
+    }
+}
+
+fn is_special(attributes: &PostOpAttr) -> bool {
+    let special = [Ftype3::Blk, Ftype3::Chr, Ftype3::Sock, Ftype3::Fifo];
+    attributes.is_some_and(|attributes| special.contains(&attributes.ftype))
+}
+
+/// Whether a call is about one object, and names it by its handle.
+pub(crate) fn asks_of_object(procedure: Procedure) -> bool {
+    matches!(procedure, Procedure::Getattr | Procedure::Setattr | Procedure::Access | Procedure::Readlink)
 }
 
 /// Room for headers in a record that carries data.

@@ -1,5 +1,6 @@
-//! A reload: the file is read again, and what a running daemon can take over holds for the calls that come from then on. No connection is
-//! touched. What needs a restart is told, every time until there was one.
+//! A reload: the file is read again, and what a running daemon can take over holds for the calls
+//! that come from then on. The connections of clients that the lists no longer name are ended. What
+//! needs a restart is told, every time until there was one.
 
 use crate::config::{Applies, Change, Config, Level};
 use crate::event::Shared;

@@ -4,29 +4,36 @@ use crate::accord::{Joining, Leases, Standing};
 use crate::admin::Admin;
 use crate::cached::Told;
 use crate::clerk;
+use crate::client_table::Admission;
 use crate::clock::Clock;
 use crate::config::{self, Caching, Change, Config, Export, Level, Writers};
 use crate::datagram;
 use crate::event::{Loop, Mail, Mailbox, Shared, WAKER};
+use crate::fence;
+use crate::intents::Intents;
 use crate::keeper;
 use crate::life::Life;
 use crate::log;
 use crate::mountd::Mountd;
+use crate::objects;
 use crate::pool::Pool;
 use crate::realm::Realm;
 use crate::regulate;
 use crate::reload;
 use crate::sampling;
+use crate::seed::Identity;
 use crate::state::State;
 use crate::watch::labels;
 use midas_core::cache::{CleanStart, Mode, Rules, Settings};
 use midas_core::key::Key;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, nlm, portmap};
-use mio::net::{TcpListener, UdpSocket};
+use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::process::setpriority_process;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -102,8 +109,15 @@ impl Proxy {
             Mountd::new(mappings),
             config.limits(),
             config.threads().max(1),
-            accord,
+            (accord, state.objects().as_deref()),
         ));
+        if config.state().journal && shared.accord().is_none() && state.lasts() {
+            let now = clock.now();
+            let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
+            let (file, loops) = (&config.state().file, config.threads().max(1));
+            let intents = Intents::open(now, file, loops, &shared.turns, now + hold)?;
+            assert!(shared.intents.set(intents).is_ok(), "it is set once");
+        }
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;
         let (config, life) = (config.clone(), Life::alone());
         let (mailboxes, threads) = (Vec::new(), Vec::new());
@@ -113,10 +127,13 @@ impl Proxy {
             member.join(&proxy.shared, &proxy.mailboxes);
         }
         proxy.threads.extend(keeper::start(&proxy.shared));
+        proxy.threads.extend(fence::start(&proxy.shared));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || regulate::run(&shared, state)));
         let shared = Arc::clone(&proxy.shared);
         proxy.threads.push(thread::spawn(move || sampling::run(&shared)));
+        let shared = Arc::clone(&proxy.shared);
+        proxy.threads.push(thread::Builder::new().name("objects".to_owned()).spawn(move || objects::run(&shared))?);
         let (shared, watch) = (Arc::clone(&proxy.shared), proxy.config.watch().clone());
         proxy.threads.push(thread::Builder::new().name("jobs".to_owned()).spawn(move || labels::run(&shared, &watch))?);
         proxy.start_acceptor(listeners)?;
@@ -168,9 +185,12 @@ impl Proxy {
         without.map(|export| export.rules().path.clone()).collect()
     }
 
-    /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection is touched.
+    /// Takes over from a new configuration what a running daemon can; says and returns what differs. No connection
+    /// is touched but those of clients that are on no list any more, or on one for the first time.
     pub fn reload(&mut self, new: &Config) -> Vec<Change> {
         let changes = reload::reload(&self.shared, &mut self.config, new);
+        self.shared.client_table.judge(|client| self.shared.listed(client));
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Mail::Relisted));
         if let Some(peers) = self.shared.peers() {
             peers.reloaded(&self.config);
         }
@@ -248,6 +268,7 @@ impl Proxy {
             self.mailboxes.push(Mailbox { mail, waker, clients, alive });
             parts.push((poll, received));
         }
+        self.shared.turns.wake_by(self.mailboxes.clone());
         let (desk, jobs) = clerk::desk();
         for (number, (poll, received)) in parts.into_iter().enumerate() {
             let event_loop =
@@ -314,6 +335,7 @@ fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec
         pools.push(pool);
     }
     let mut first_area = 0;
+    let identity = Identity::new(config);
     let export = |(number, export): (usize, &Export)| {
         let told = |(path, mode, caching): (&String, Mode, &Caching)| {
             let told = told(config, (mode, caching), !export.subtrees.is_empty(), *start);
@@ -326,7 +348,9 @@ fn realms(clock: Clock, config: &Config, state: &State, common: &Common) -> (Vec
         let pool = Arc::clone(&pools[export.pool]);
         let first = first_area;
         first_area += told.len();
-        Realm::new((number, first), export.clone(), pool, state.targets(&export.path), &told)
+        let seed = identity.seed(&export.path);
+        log::debug("seeded", &[("export", &export.path), ("seed", &format!("{seed:016x}"))]);
+        Realm::new((number, first), seed, export.clone(), pool, state.targets(&export.path), &told)
     };
     let exports = config.exports().iter().enumerate().map(export).collect();
     (pools, exports)
@@ -345,6 +369,8 @@ fn told(config: &Config, (mode, caching): (Mode, &Caching), several: bool, start
         immutable_age_max,
         stale_target,
         ttl_max,
+        // Clients choose names: where these lie in tables is not theirs to know.
+        spread: RandomState::new().hash_one(0_u8),
         ..Settings::default()
     };
     let watches = several || writers == Writers::MidasOnly;
@@ -415,15 +441,16 @@ fn mappings(nfs: &[SocketAddr], mount: &[SocketAddr], mapper: &[SocketAddr]) -> 
 /// Hands every new client to the loop that has the fewest.
 fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes: &[Mailbox]) {
     let mut events = Events::with_capacity(64);
+    // Those who are served already come before those who come: a flood of connections must not take
+    // the processor from them.
+    let _as_before = setpriority_process(None, BEHIND_LOOPS);
     while !shared.stop.load(Ordering::Relaxed) && !shared.draining.load(Ordering::Relaxed) {
         // Woken from time to time to see the end, and to try again what no event will tell of twice.
         if poll.poll(&mut events, Some(ACCEPT_LOOK)).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
             return;
         }
         for socket in &listeners.datagrams {
-            datagram::answer(&shared.mountd, socket, |client| {
-                shared.exports.iter().any(|export| export.rules().admits(client))
-            });
+            datagram::answer(&shared.mountd, socket, |client| shared.listed(client));
         }
         for listener in listeners.all() {
             loop {
@@ -440,20 +467,31 @@ fn accept(shared: &Shared, mut poll: Poll, listeners: &mut Listeners, mailboxes:
                 };
                 // Who came over IPv4 to a listener for both is an IPv4 client in every list.
                 let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-                let count: usize = mailboxes.iter().map(|mailbox| mailbox.clients.load(Ordering::Relaxed)).sum();
-                let least = mailboxes.iter().min_by_key(|mailbox| mailbox.clients.load(Ordering::Relaxed));
-                match least.filter(|_| count < shared.limits.connections) {
-                    Some(mailbox) => {
-                        // Counted here, so that a burst cannot pass the limit while its mail waits.
-                        mailbox.clients.fetch_add(1, Ordering::Relaxed);
-                        mailbox.send(Mail::Client(socket, client));
-                    }
-                    None => {
-                        shared.turned_away.add(1);
-                        log::warn("connection limit reached", &[("limit", &shared.limits.connections)]);
-                    }
-                }
+                admit(shared, mailboxes, socket, client);
             }
+        }
+    }
+}
+
+/// Hands a new client to an event loop, if there is room or room can be made.
+fn admit(shared: &Shared, mailboxes: &[Mailbox], socket: TcpStream, client: SocketAddr) {
+    let listed = |client: IpAddr| shared.listed(client);
+    let give = |event_loop: usize, mail: Mail| {
+        // Counted here, so that a burst cannot pass the limit while its mail waits.
+        shared.client_table.enter(client.ip(), event_loop, listed);
+        mailboxes[event_loop].clients.fetch_add(1, Ordering::Relaxed);
+        mailboxes[event_loop].send(mail);
+    };
+    match shared.client_table.admit(Instant::now(), client.ip(), shared.caps(), listed) {
+        Admission::Free => {
+            let clients = |event_loop: &usize| mailboxes[*event_loop].clients.load(Ordering::Relaxed);
+            let least = (0..mailboxes.len()).min_by_key(clients).unwrap_or_default();
+            give(least, Mail::Client(socket, client));
+        }
+        Admission::InsteadOf { event_loop, address } => give(event_loop, Mail::Instead(socket, client, address)),
+        Admission::Full => {
+            shared.turned_away.add(1);
+            log::warn("connection limit reached", &[("client", &client.ip())]);
         }
     }
 }
@@ -463,3 +501,5 @@ const DATAGRAM: Token = Token(usize::MAX - 1);
 
 const READY_LOOK: Duration = Duration::from_millis(10);
 const ACCEPT_LOOK: Duration = Duration::from_millis(100);
+/// The nice value of the thread that accepts connections.
+const BEHIND_LOOPS: i32 = 10;

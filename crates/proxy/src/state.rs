@@ -57,6 +57,16 @@ impl State {
         Self { file: None, exports: BTreeMap::new(), changed: false, said: false }
     }
 
+    /// The file beside it that the table of objects is kept in.
+    pub(crate) fn objects(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|file| file.with_extension("objects"))
+    }
+
+    /// Whether anything outlives this proxy.
+    pub(crate) const fn lasts(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// The targets of an export.
     pub(crate) fn targets(&self, export: &str) -> Option<Targets> {
         let Kept { imbalance, latency_p99_ns, rtt_ns } = *self.exports.get(export)?;

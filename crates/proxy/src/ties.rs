@@ -54,9 +54,22 @@ impl Ties {
         self.doubts.get(&object).map(|(server, _)| (*server, Bound::PerhapsExecuted))
     }
 
-    /// Unstable data went to this server.
+    /// Data that the client does not ask to be durable leaves for this server.
+    pub(crate) fn writing(&mut self, now: Time, file: Key, server: ServerId) {
+        self.writes.insert(now, file, server, false);
+    }
+
+    /// The server has answered that data there is not durable.
     pub(crate) fn written(&mut self, now: Time, file: Key, server: ServerId) {
-        self.writes.insert(now, file, server);
+        self.writes.insert(now, file, server, true);
+    }
+
+    /// The server has answered that a WRITE is durable, more than it was asked for. Where it has
+    /// said so of all of them no COMMIT follows, which alone would end the tie.
+    pub(crate) fn durable(&mut self, file: Key, server: ServerId) {
+        if self.writes.at.get(&file).is_some_and(|tie| !tie.shown) {
+            self.writes.remove(file, server);
+        }
     }
 
     /// The servers of files whose data is not committed, one for each file.
@@ -91,6 +104,8 @@ struct Tie {
     server: ServerId,
     since: Time,
     number: u64,
+    /// Whether the server has answered that it has data that is not durable.
+    shown: bool,
 }
 
 impl Bounded {
@@ -103,12 +118,15 @@ impl Bounded {
         self.at.values().filter(move |tie| now.since(tie.since) < KEPT).map(|tie| tie.server)
     }
 
-    fn insert(&mut self, now: Time, key: Key, server: ServerId) {
+    fn insert(&mut self, now: Time, key: Key, server: ServerId, shown: bool) {
         match self.at.get_mut(&key) {
-            Some(tie) => *tie = Tie { server, since: now, ..*tie },
+            Some(tie) => {
+                let shown = shown || tie.shown && tie.server == server;
+                *tie = Tie { server, since: now, shown, ..*tie };
+            }
             None => {
                 self.number += 1;
-                self.at.insert(key, Tie { server, since: now, number: self.number });
+                self.at.insert(key, Tie { server, since: now, number: self.number, shown });
                 self.order.push_back((key, self.number));
             }
         }
@@ -145,6 +163,23 @@ mod tests {
         ties.committed(file, ServerId(1));
         assert!(ties.uncommitted_at(now, file).is_some());
         ties.committed(file, ServerId(2));
+        assert_eq!(ties.uncommitted_at(now, file), None);
+    }
+
+    #[test]
+    fn a_server_that_makes_everything_durable_at_once_ties_nothing() {
+        let (now, file, server) = (Time::from_nanos(1), Key(7), ServerId(2));
+        let mut ties = Ties::default();
+        ties.writing(now, file, server);
+        assert!(ties.uncommitted_at(now, file).is_some(), "until it is answered");
+        ties.durable(file, server);
+        assert_eq!(ties.uncommitted_at(now, file), None);
+        ties.writing(now, file, server);
+        ties.written(now, file, server);
+        ties.writing(now, file, server);
+        ties.durable(file, server);
+        assert!(ties.uncommitted_at(now, file).is_some(), "an earlier one is not durable");
+        ties.committed(file, server);
         assert_eq!(ties.uncommitted_at(now, file), None);
     }
 

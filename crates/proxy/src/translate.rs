@@ -4,11 +4,12 @@
 
 use midas_core::key::Key;
 use midas_core::op::Op;
-use midas_nfs::nfs3::{Call, DirOp, FileHandle, StableHow};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, FileHandle, Sattr3, StableHow};
 use std::net::IpAddr;
 
 /// What routing must know of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Meaning {
     pub(crate) op: Op,
     /// Names the home: the directory for calls on names, the object otherwise.
@@ -22,6 +23,13 @@ pub(crate) struct Meaning {
     pub(crate) tie: Key,
     /// The other directory and name of RENAME; the file of LINK, twice.
     pub(crate) second: Option<(Key, Key)>,
+    /// It makes an object, or changes the one that its name leads to already: UNCHECKED CREATE.
+    /// Others that make objects fail then.
+    pub(crate) unchecked: bool,
+    /// Such a one sets the size: only that changes an object that is there already.
+    pub(crate) resizes: bool,
+    /// It is asked by the rules of an export that may not be changed, whichever export routes it: ACCESS says so.
+    pub(crate) narrowed: bool,
 }
 
 /// What ties calls to a server, or makes their replies ours to change.
@@ -74,10 +82,14 @@ impl Meaning {
                 Self { kind, ..on_object(Op::Commit, *file, false) }
             }
             Call::Lookup { what } => on_name(Op::Lookup, what, true),
-            Call::Create { place, .. }
-            | Call::Mkdir { place, .. }
-            | Call::Symlink { place, .. }
-            | Call::Mknod { place, .. } => on_name(Op::Create, place, false),
+            Call::Create { place, how } => {
+                let unchecked = matches!(how, CreateHow::Unchecked(_));
+                let resizes = matches!(how, CreateHow::Unchecked(Sattr3 { size: Some(_), .. }));
+                Self { unchecked, resizes, ..on_name(Op::Create, place, false) }
+            }
+            Call::Mkdir { place, .. } | Call::Symlink { place, .. } | Call::Mknod { place, .. } => {
+                on_name(Op::Create, place, false)
+            }
             Call::Remove { object } | Call::Rmdir { object } => on_name(Op::Remove, object, false),
             Call::Rename { from, to } => {
                 let second = on_name(Op::Rename, to, false);
@@ -108,7 +120,8 @@ impl Meaning {
 
     /// Names whose objects it changes without saying which these are: directories and names in them.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (Key, Key)> {
-        let own = Some((self.place, self.object)).filter(|_| matches!(self.op, Op::Remove | Op::Rename));
+        let own = matches!(self.op, Op::Remove | Op::Rename) || self.resizes;
+        let own = Some((self.place, self.object)).filter(|_| own);
         own.into_iter().chain(self.second.filter(|_| self.op == Op::Rename))
     }
 }
@@ -169,12 +182,24 @@ pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<Placed<'a>
 
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
     let key = Key::of(handle.bytes());
-    Meaning { op, place: key, object: key, movable, kind: Kind::Plain, tie: key, second: None }
+    Meaning {
+        op,
+        place: key,
+        object: key,
+        movable,
+        kind: Kind::Plain,
+        tie: key,
+        second: None,
+        unchecked: false,
+        resizes: false,
+        narrowed: false,
+    }
 }
 
 fn on_name(op: Op, name: &DirOp<'_>, movable: bool) -> Meaning {
     let place = Key::of(name.dir.bytes());
-    Meaning { op, place, object: place.named(name.name), movable, kind: Kind::Plain, tie: place, second: None }
+    let object = place.named(name.name);
+    Meaning { object, tie: place, ..on_object(op, name.dir, movable) }
 }
 
 #[cfg(test)]
@@ -212,6 +237,15 @@ mod tests {
         assert_eq!(remove.targets().collect::<Vec<_>>(), [of(&from)]);
         let link = Meaning::of(&Call::Link { file: to.dir, link: from }).unwrap();
         assert_eq!((link.targets().count(), link.second), (0, Some((of(&to).0, of(&to).0))));
+    }
+
+    #[test]
+    fn a_create_changes_what_its_name_leads_to_only_if_it_sets_the_size() {
+        let place = DirOp { dir: FileHandle::new(b"directory").unwrap(), name: b"name" };
+        let targets = |how| Meaning::of(&Call::Create { place, how }).unwrap().targets().count();
+        let (sized, plain) = (Sattr3 { size: Some(0), ..Sattr3::default() }, Sattr3::default());
+        let hows = [CreateHow::Unchecked(sized), CreateHow::Unchecked(plain), CreateHow::Guarded(sized)];
+        assert_eq!(hows.map(targets), [1, 0, 0]);
     }
 
     #[test]

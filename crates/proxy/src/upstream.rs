@@ -1,42 +1,49 @@
 //! An event loop's calls on their way to servers: sent, held while no server may serve them, moved away from a server that is lost,
 //! and settled elsewhere when it does not come back.
 
+use crate::abandon::abandoned;
 use crate::accord::Doubted;
 use crate::cached::Unfound;
 use crate::claim::{self, Claim, Prepared};
-use crate::clerk::{About, Job};
-use crate::clock::duration;
 use crate::counters::{Bytes, status};
 use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
+use crate::exclusive::{self, Exclusive};
 use crate::fetching;
+use crate::intents::Past;
 use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::pool::Pool;
+use crate::queue::Queued;
 use crate::realm::{End, Wishes};
-use crate::relay::{Relay, Waits};
+use crate::relay::{Relay, Waits, asks_of_object};
+use crate::settle;
 use crate::translate::Kind;
-use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::{Asked, Outcome, decision};
 use midas_core::cache::Ended;
 use midas_core::decision::Exclusion;
 use midas_core::health::Health;
 use midas_core::id::ServerId;
-use midas_core::peer::lease::Trace;
+use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Flow, Go};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::record;
 use mio::event::Event;
+use std::sync::Arc;
 
 /// A call that waits for a server that may serve it.
 pub(crate) struct Held {
     pub(crate) errand: Errand,
     pub(crate) record: Vec<u8>,
     /// The server that it may only go to, if it waits for that.
-    bound: Option<ServerId>,
+    pub(crate) bound: Option<ServerId>,
     /// Whether others wait until it is known whether this was executed.
-    doubtful: bool,
+    pub(crate) doubtful: bool,
+    /// Whether a server must be asked first if it was executed; this one knows least.
+    pub(crate) unsettled: Option<ServerId>,
+    /// Its turn at what it changes.
+    pub(crate) turn: Option<Box<Exclusive>>,
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
     /// Names that must be looked up before it may leave.
@@ -53,6 +60,50 @@ pub(crate) struct Held {
     pub(crate) impatient: bool,
     /// The peer that is asked for it first.
     pub(crate) peer: Option<u8>,
+    /// Its place among the mutations that wait for its names, while it waits for them.
+    pub(crate) queued: Option<Queued>,
+    /// How many clients had gone when it was last looked whether its own is there.
+    pub(crate) looked_at: u64,
+    /// When it was last sent.
+    pub(crate) sent_at: Option<Time>,
+    /// The server that has had all of its sendings, if it was answered there and the answer is in doubt.
+    pub(crate) sent_to: Option<ServerId>,
+}
+
+impl Held {
+    /// When it came, if it changes something.
+    pub(crate) fn change_since(&self) -> Option<Time> {
+        self.errand.forward.meaning.op.mutates().then_some(self.errand.since)
+    }
+
+    /// Whether it was perhaps executed.
+    pub(crate) fn doubtful(&self) -> bool {
+        let sent_before = self.turn.as_ref().is_some_and(|turn| turn.first.is_some());
+        self.doubtful || self.unsettled.is_some() || sent_before
+    }
+}
+
+/// The next step of a call whose answer is not for its client.
+enum Next {
+    /// The server that changed its name last is asked.
+    AskStrictly,
+    /// This server is asked.
+    Ask(ServerId),
+    /// It was sent twice: a server is asked whether the first sending was executed.
+    Verify,
+    /// It is sent again when nobody writes to its file late.
+    CutAgain,
+}
+
+impl Next {
+    fn of(pool: &Pool, flight: &mut Flight, reply: &[u8]) -> Option<Self> {
+        if settle::unexpected(flight, reply) {
+            return Some(Self::AskStrictly);
+        }
+        let ask = in_doubt(pool, flight, reply).map(Self::Ask);
+        let verify = || settle::second_in_doubt(flight, reply).then_some(Self::Verify);
+        ask.or_else(verify).or_else(|| settle::cut_too_early(flight, reply).then_some(Self::CutAgain))
+    }
 }
 
 /// A call that looks for its server.
@@ -60,10 +111,10 @@ pub(crate) struct Held {
 pub(crate) struct Errand {
     pub(crate) asker: Asker,
     pub(crate) forward: Forward,
-    since: Time,
-    wishes: Wishes,
+    pub(crate) since: Time,
+    pub(crate) wishes: Wishes,
     /// How many servers' answers to it were in doubt.
-    tries: u8,
+    pub(crate) tries: u8,
 }
 
 /// What a call waits for.
@@ -77,7 +128,7 @@ struct Wait {
 /// Sends a new call, or gives it back to be held.
 pub(crate) fn begin(
     now: Time,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     links: &mut [Link],
     buffers: &mut Buffers,
     (asker, forward, claim): (Asker, &Forward, Option<Claim>),
@@ -85,41 +136,105 @@ pub(crate) fn begin(
 ) -> Option<Box<Held>> {
     let errand = Errand { asker, forward: *forward, since: now, wishes: Wishes::default(), tries: 0 };
     let peer = claim.as_ref().and_then(|_| fetching::home(now, shared, asker, forward, record));
-    let held = |claim, unfound, bound| Held {
-        errand,
-        record: record.to_vec(),
-        bound,
-        doubtful: false,
-        claim,
-        unfound,
-        asked_at: None,
-        refused_at: None,
-        refused: 0,
-        doubt: None,
-        impatient: false,
-        peer,
+    let mut queued = None;
+    let held = |claim, turn, queued| {
+        let held = Held { turn, claim, peer, queued, ..Held::new(errand, record.to_vec()) };
+        Some(Box::new(held))
     };
+    if let Some(recalled) = recall(shared, errand, record) {
+        return Some(Box::new(recalled));
+    }
+    let mut turn = Exclusive::needed(&shared.turns, &forward.meaning, forward.procedure);
+    if turn.as_mut().is_some_and(|turn| !turn.take(None, false)) {
+        return held(claim, turn, None);
+    }
     let mut claim = match claim {
-        Some(reads) if peer.is_some() => return Some(Box::new(held(Some(reads), Vec::new(), None))),
+        Some(reads) if peer.is_some() => return held(Some(reads), turn, None),
         Some(reads) => Some(reads),
-        None => match errand.prepare(now, shared, record) {
+        None => match errand.prepare(now, shared, &mut queued, record) {
             // Other proxies must be told first.
-            Prepared::Ready(Some(claim)) if shared.accord().is_some() => {
-                return Some(Box::new(held(Some(claim), Vec::new(), None)));
-            }
+            Prepared::Ready(Some(claim)) if shared.accord().is_some() => return held(Some(claim), turn, None),
             Prepared::Ready(claim) => claim,
-            Prepared::Find(claim, unfound) => return Some(Box::new(held(Some(claim), unfound, None))),
-            Prepared::Busy => return Some(Box::new(held(None, Vec::new(), None))),
+            Prepared::Find(claim, unfound) => {
+                let held = Held { claim: Some(claim), turn, unfound, ..Held::new(errand, record.to_vec()) };
+                return Some(Box::new(held));
+            }
+            Prepared::Busy => return held(None, turn, queued),
         },
     };
-    let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim)).err()?;
+    let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim, &mut turn)).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
         let asked = Asked::in_record(forward.procedure, (forward.realm, forward.meaning.place), record);
         decision::held(shared, &asked.answered(now, forward.whom, Outcome::Here, None), why);
     }
     let claim = claim.or_else(|| claim::shared(now, shared, forward, record));
-    Some(Box::new(held(claim, Vec::new(), bound)))
+    Some(Box::new(Held { bound, turn, claim, peer, ..Held::new(errand, record.to_vec()) }))
+}
+
+/// A call that the life before this one has sent already: it is answered as it was then, or a
+/// server is asked what became of it.
+fn recall(shared: &Shared, errand: Errand, record: &[u8]) -> Option<Held> {
+    let intents = shared.intents.get().filter(|intents| intents.remembers())?;
+    let operation = errand.operation(shared, record)?;
+    let past = intents.recall(operation)?;
+    let held = Held::new(errand, record.to_vec());
+    Some(match past {
+        Past::Ended(results) => {
+            let turn = Some(Box::new(Exclusive::answered(&shared.turns, results)));
+            Held { turn, ..held }
+        }
+        Past::Begun(since) => {
+            let turn = Exclusive::sent_before(&shared.turns);
+            // From now on this life's intent: if a verdict answers it, the next life is told.
+            let Forward { xid, ref meaning, known, .. } = errand.forward;
+            if let Some(known) = known {
+                let (now, event_loop) = (errand.since, errand.asker.event_loop as usize);
+                intents.resume(now, event_loop, (xid, known), (operation, since), exclusive::keys(meaning));
+            }
+            let (errand, unsettled) = (Errand { since, ..errand }, Some(ServerId(0)));
+            Held { errand, unsettled, turn: Some(Box::new(turn)), ..held }
+        }
+    })
+}
+
+impl Held {
+    /// A call that holds nothing yet.
+    fn new(errand: Errand, record: Vec<u8>) -> Self {
+        Self {
+            errand,
+            record,
+            bound: None,
+            doubtful: false,
+            unsettled: None,
+            turn: None,
+            claim: None,
+            unfound: Vec::new(),
+            asked_at: None,
+            refused_at: None,
+            refused: 0,
+            doubt: None,
+            impatient: false,
+            peer: None,
+            queued: None,
+            looked_at: 0,
+            sent_at: None,
+            sent_to: None,
+        }
+    }
+
+    /// Whether it waits for its turn.
+    pub(crate) fn queues(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.waits_for().is_some())
+    }
+
+    /// Whether something can be done for it at once: a name to be looked up, a proxy to be told, a
+    /// server to be asked. That need not wait for the tick.
+    pub(crate) fn is_due(&self, shared: &Shared) -> bool {
+        let told = self.claim.is_some() && shared.accord().is_some();
+        let asks = !self.unfound.is_empty() || self.unsettled.is_some();
+        told || asks || self.queues() || settle::first_answer(self).is_some()
+    }
 }
 
 impl Errand {
@@ -129,10 +244,40 @@ impl Errand {
         Waits { asker: self.asker, xid, procedure, known, cost, whom }
     }
 
-    /// Marks what it changes.
-    pub(crate) fn prepare(&self, now: Time, shared: &Shared, record: &[u8]) -> Prepared {
+    /// What must not be executed twice at whichever proxy, or in whichever life of one, it comes in; none for what may.
+    pub(crate) fn operation(&self, shared: &Shared, record: &[u8]) -> Option<Operation> {
+        self.waits().operation(shared, record)
+    }
+
+    /// Whether it may be sent, as far as it must be written down first.
+    fn written(&self, now: Time, shared: &Shared, record: &[u8]) -> bool {
+        let Forward { xid, procedure, ref meaning, known, .. } = self.forward;
+        match (shared.intents.get(), known.filter(|_| !procedure.idempotent())) {
+            (Some(intents), Some(known)) => {
+                let event_loop = self.asker.event_loop as usize;
+                intents.begin(
+                    now,
+                    event_loop,
+                    (xid, known),
+                    || self.operation(shared, record),
+                    exclusive::keys(meaning),
+                )
+            }
+            (Some(_) | None, _) => true,
+        }
+    }
+
+    /// Marks what it changes. Its place is kept while it must wait for its names.
+    pub(crate) fn prepare(
+        &self,
+        now: Time,
+        shared: &Arc<Shared>,
+        queued: &mut Option<Queued>,
+        record: &[u8],
+    ) -> Prepared {
         let Forward { realm, meaning, procedure, .. } = self.forward;
-        claim::prepare((now, self.since), shared, realm, (meaning.op, procedure), record)
+        let queued = (queued, self.since, self.asker.event_loop);
+        claim::prepare(now, shared, queued, realm, (meaning.op, procedure), record)
     }
 
     /// Routes a call and puts it on its link; the error says what it must wait for.
@@ -142,7 +287,7 @@ impl Errand {
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
-        (record, claim): (&[u8], &mut Option<Claim>),
+        (record, claim, turn): (&[u8], &mut Option<Claim>, &mut Option<Box<Exclusive>>),
     ) -> Result<(), Wait> {
         let Self { asker, ref forward, since, wishes, tries } = *self;
         let Forward { ref meaning, realm, owner, .. } = *forward;
@@ -151,9 +296,11 @@ impl Errand {
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
-        let most = pool.config.in_flight_max;
+        // This one is counted already.
+        let most = pool.config.in_flight_max.min(pool.servers.window(server) as usize);
         let full = |link: &Link| link.flights.full() || pool.servers.in_flight(server) as usize > most;
-        let Some(link) = least.map(|link| &mut links[link]).filter(|link| !full(link)) else {
+        let link = least.map(|link| &mut links[link]).filter(|link| !full(link));
+        let Some(link) = link.filter(|_| self.written(now, shared, record)) else {
             export.take_back(now, sent);
             return Err(Wait { bound: None, why: None });
         };
@@ -172,10 +319,12 @@ impl Errand {
                 sent_at: now,
                 left: false,
                 resent: false,
+                reconnected: false,
                 overdue: false,
                 asked: false,
                 tries,
                 claim: claim.take(),
+                turn: turn.take(),
             },
             record,
             buffers,
@@ -188,6 +337,10 @@ impl Loop {
     pub(crate) fn link_ready(&mut self, now: Time, index: usize, event: &Event) {
         let Some(link) = self.links.get_mut(index) else { return };
         let was_up = matches!(link.state, State::Up(_));
+        if !was_up && link.flights.len() > 0 {
+            self.abandon_unsent(now, index);
+        }
+        let Some(link) = self.links.get_mut(index) else { return };
         let fresh = self.shared.accord().map_or(now, |accord| accord.now());
         if !link.connected(fresh, &mut self.buffers) {
             if matches!(link.state, State::Down) {
@@ -208,29 +361,46 @@ impl Loop {
 
     /// Reads replies until the server has no more for now; to the end, if it will send no more.
     fn read_link(&mut self, now: Time, index: usize, closed: bool) {
+        let mut replies = 0;
         loop {
             let Self { shared, clients, links, buffers, scratch, others, number, touched, purse, loans, .. } = self;
-            let Link { state: State::Up(connection), flights, server, pool, .. } = &mut links[index] else { return };
+            let batch = self.now;
+            let Link { state: State::Up(connection), flights, moved, server, pool, .. } = &mut links[index] else {
+                return;
+            };
             let (pool, tally) = (&shared.pools[*pool], &shared.tallies[*number]);
             let name = &pool.server(*server).name;
-            let mut doubted = Vec::new();
+            let (mut unsettled, mut heard) = (Vec::new(), false);
             let flow = connection.receive(scratch, |reply, _| {
                 tally.moved(Bytes::FromServers, record::MARK + reply.len());
                 let xid = reply.first_chunk::<4>().map(|xid| u32::from_be_bytes(*xid));
                 let Some(xid) = xid else { return Go::Continue(()) };
-                let doubt = flights.get_mut(xid).and_then(|(flight, _)| in_doubt(pool, flight, reply));
-                if let Some(ask) = doubt {
+                replies += 1;
+                let known = flights.get_mut(xid);
+                heard |= known.is_none() && settle::late_answer(shared, moved, xid, reply);
+                let next = known.and_then(|(flight, _)| Next::of(pool, flight, reply));
+                if let Some(next) = next {
                     // Whoever is answered next is not charged for this one.
                     pool.servers.spent(now, now, *server);
-                    doubted.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, ask)));
+                    unsettled.extend(flights.remove_with(xid).map(|(flight, record)| (flight, record, next)));
                 } else {
-                    let mut relay = Relay { shared, clients, buffers, others, number: *number, touched, purse, loans };
+                    let number = *number;
+                    let mut relay =
+                        Relay { shared, clients, buffers, others, number, touched, purse, loans, now: batch };
                     flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
                 }
                 Go::Continue(())
             });
-            for (flight, record, ask) in doubted {
-                self.ask_first(now, flight, record, ask);
+            for (flight, record, next) in unsettled {
+                match next {
+                    Next::AskStrictly => self.ask_strictly(now, flight, record),
+                    Next::Ask(server) => self.ask_first(now, flight, record, server),
+                    Next::Verify => self.doubt_second(now, flight, record),
+                    Next::CutAgain => self.cut_again(now, flight, record),
+                }
+            }
+            if heard {
+                self.send_held(now);
             }
             match flow {
                 Ok(Flow::More) => {}
@@ -243,20 +413,30 @@ impl Loop {
                 }
             }
         }
-        // A place is free: whoever waits for one need not wait for the tick.
+        // Each has made a place free: whoever waits for one need not wait for the tick.
         if !self.held.is_empty() {
-            self.send_held(now);
+            self.send_some(now, replies);
         }
     }
 
     /// An answer is in doubt (nfs3.md, A4): this server is asked before the client is told.
-    fn ask_first(&mut self, now: Time, flight: Flight, record: Vec<u8>, ask: ServerId) {
+    fn ask_first(&mut self, now: Time, mut flight: Flight, record: Vec<u8>, ask: ServerId) {
+        // What it asked for was refused.
+        flight.sent.ticket.spare();
         let tries = flight.tries + 1;
         let end = End::Answered { ok: false, unstable: false };
         let mut call = self.recalled(now, flight, record, end);
         call.errand.wishes.instead = Some(ask);
         call.errand.tries = tries;
-        self.held.push_back(Box::new(call));
+        self.try_call(now, Box::new(call));
+    }
+
+    /// A server told of a name otherwise than is known: the one that changed the name is asked.
+    fn ask_strictly(&mut self, now: Time, flight: Flight, record: Vec<u8>) {
+        let end = End::Answered { ok: false, unstable: false };
+        let mut call = Box::new(self.recalled(now, flight, record, end));
+        call.errand.wishes.strictly = true;
+        self.try_call(now, call);
     }
 
     pub(crate) fn flush_links(&mut self, now: Time) {
@@ -326,13 +506,10 @@ impl Loop {
             may && now.since(flight.sent_at) >= waited
         };
         let chosen = self.links[index].chosen(movable);
-        for xid in &chosen {
-            let Some((flight, record)) = self.links[index].flights.remove_with(*xid) else { continue };
+        for xid in chosen {
+            let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { continue };
             let call = self.recalled(now, flight, record, End::Lost);
-            self.held.push_back(Box::new(call));
-        }
-        if !chosen.is_empty() {
-            self.send_held(now);
+            self.try_call(now, Box::new(call));
         }
     }
 
@@ -348,147 +525,11 @@ impl Loop {
             }
             self.settle_without(now, index, xid);
         }
-        self.send_held(now);
-    }
-
-    /// A call that its server is not asked again: sent elsewhere if that does no harm, found out about otherwise.
-    pub(crate) fn settle_without(&mut self, now: Time, index: usize, xid: u32) {
-        let server = self.links[index].server;
-        let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { return };
-        let left = flight.left;
-        if left && !flight.waits.procedure.idempotent() {
-            self.shared.exports[flight.realm].doubt(&mut flight.sent);
-        }
-        let mut call = Box::new(self.recalled(now, flight, record, End::Lost));
-        call.errand.wishes.forsaken = Some(server).filter(|_| left);
-        // It may be executed again: a COMMIT shows another verifier elsewhere.
-        if !left || call.errand.forward.procedure.idempotent() {
-            self.resolved(&mut call);
-            self.held.push_back(call);
-        } else {
-            self.find_out(now, call, server);
-        }
-    }
-
-    /// Asks another server whether a call was executed.
-    pub(crate) fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
-        // It may have been about to leave again: it is perhaps answered instead.
-        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
-        call.unfound.clear();
-        let pool = &self.shared.exports[call.errand.forward.realm].pool;
-        // The server itself, if it alone is back.
-        let Some(witness) = pool.some_open(server.index() + 1) else {
-            self.held.push_back(call);
-            return;
-        };
-        let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
-        let (record, age) = (call.record.clone(), duration(now.since(since)));
-        let (before, age) = match call.doubt.map(|doubt| doubt.trace) {
-            Some(Trace::Sure(led, announced)) => (Before::Known(led), age.max(duration(announced))),
-            Some(Trace::Blurred) | None => (Before::Unknown, age),
-        };
-        let doubt = Doubt { realm, witness, procedure, record, age, before };
-        let number = self.doubted.insert(call);
-        let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
-        if self.desk.give(job).is_err() {
-            // Too many at once: it is asked at the next tick.
-            let call = self.doubted.remove(number);
-            self.held.push_back(call);
-        }
-    }
-
-    /// A server is back without its memory: it is asked itself what it has executed.
-    fn ask_back(&mut self, now: Time, index: usize) {
-        let link = &mut self.links[index];
-        let witness = link.server;
-        for xid in std::mem::take(&mut link.doubts) {
-            let Some((flight, record)) = link.flights.get_mut(xid).filter(|(flight, _)| !flight.asked) else {
-                continue;
-            };
-            let (realm, procedure) = (flight.realm, flight.waits.procedure);
-            let (record, age) = (record.to_vec(), duration(now.since(flight.since)));
-            let about = About::Waiting { link: index, xid };
-            let doubt = Doubt { realm, witness, procedure, record, age, before: Before::Unknown };
-            flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
-            if !flight.asked {
-                link.doubts.push(xid);
-            }
-        }
-    }
-
-    /// It was found out whether a server that is back has executed a call before.
-    pub(crate) fn remembered(&mut self, now: Time, index: usize, xid: u32, verdict: Verdict) {
-        let Some((flight, _)) = self.links[index].flights.get_mut(xid) else { return };
-        flight.asked = false;
-        match verdict {
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
-                let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
-                let Flight { waits, owner, realm, sent, claim, .. } = flight;
-                self.shared.whose.learn_from(owner, waits.procedure, &results);
-                let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
-                asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
-                self.shared.exports[realm].settle(now, sent, End::Lost);
-                self.let_go(now, claim, Ended::Unknown);
-                self.tally().here(waits.procedure, status(&results));
-                self.relay().results(waits, &results);
-            }
-            Verdict::Send => self.links[index].send(self.shared.clock.now(), xid, &mut self.buffers),
-            Verdict::Unknown => self.links[index].doubts.push(xid),
-        }
-    }
-
-    /// It was found out whether a call was executed.
-    pub(crate) fn verified(&mut self, now: Time, number: usize, verdict: Verdict) {
-        let Some(mut call) = self.doubted.try_remove(number) else { return };
-        let verdict = self.decided(&call, verdict);
-        match verdict {
-            Verdict::Unknown => self.held.push_back(call),
-            // What was looked at may be somebody else's by now: it is asked for anew.
-            _ if !self.found_out(&mut call, &verdict) => self.held.push_back(call),
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
-                self.resolved(&mut call);
-                self.shared.whose.learn_from(call.errand.forward.owner, call.errand.forward.procedure, &results);
-                self.tally().here(call.errand.forward.procedure, status(&results));
-                let asked = call.errand.forward.asked(&call.record);
-                asked.tell((now, self.number), &self.shared, call.errand.forward.whom, HERE, Some(&results));
-                self.relay().results(call.errand.waits(), &results);
-            }
-            Verdict::Send => {
-                self.resolved(&mut call);
-                self.held.push_back(call);
-                self.send_held(now);
-            }
-        }
-    }
-
-    /// A verdict that rests on who made what is there, by what is remembered of that.
-    fn decided(&self, call: &Held, verdict: Verdict) -> Verdict {
-        let Verdict::Made { ours, otherwise } = verdict else { return verdict };
-        let others = self.shared.accord().zip(self.operation(call));
-        let others = others.is_some_and(|(accord, operation)| accord.made_by_another(operation, &ours));
-        Verdict::Answer(if others { otherwise } else { ours })
-    }
-
-    /// The other proxies are told what was found out, if they wait for that. Whether it still holds.
-    fn found_out(&self, call: &mut Held, verdict: &Verdict) -> bool {
-        let results = match verdict {
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => Some(&results[..]),
-            Verdict::Send | Verdict::Unknown => None,
-        };
-        let doubt = call.doubt.take().zip(self.shared.accord());
-        doubt.is_none_or(|(doubt, accord)| accord.found_out(&doubt, results))
-    }
-
-    /// Others need not wait any longer.
-    fn resolved(&self, call: &mut Held) {
-        if std::mem::take(&mut call.doubtful) {
-            self.shared.exports[call.errand.forward.realm].resolved(&call.errand.forward.meaning);
-        }
     }
 
     /// A call whose server gives no answer that could be relayed.
-    fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
-        let Flight { waits, owner, realm, mut sent, since, left, tries, claim, .. } = flight;
+    pub(crate) fn recalled(&self, now: Time, flight: Flight, record: Vec<u8>, end: End) -> Held {
+        let Flight { waits, owner, realm, mut sent, since, sent_at, left, tries, claim, mut turn, .. } = flight;
         let Waits { asker, xid, procedure, known, cost, whom } = waits;
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
@@ -496,52 +537,43 @@ impl Loop {
             true => self.shared.exports[realm].settle(now, sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
+        if let (Some(turn), Some(Claim::Changes(changes)), None) = (&mut turn, &claim, self.shared.accord()) {
+            turn.before = changes.before(procedure, turn.before);
+        }
         let claim = self.let_go(now, claim, if left { Ended::Unknown } else { Ended::Done });
         let forward = Forward { xid, procedure, meaning, known, realm, owner, cost, whom };
         let errand = Errand { asker, forward, since, wishes: Wishes::default(), tries };
-        Held {
-            errand,
-            record,
-            bound: None,
-            doubtful,
-            claim,
-            unfound: Vec::new(),
-            asked_at: None,
-            refused_at: None,
-            refused: 0,
-            doubt: None,
-            impatient: false,
-            peer: None,
-        }
+        Held { doubtful, turn, claim, sent_at: Some(sent_at).filter(|_| left), ..Held::new(errand, record) }
     }
 
-    /// Tries every call that is held once.
-    pub(crate) fn send_held(&mut self, now: Time) {
-        for _ in 0..self.held.len() {
-            let Some(mut call) = self.held.pop_front() else { return };
-            // A read that nobody waits for any more need not be asked.
-            if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
-                self.purse.earn(call.errand.forward.cost);
-                continue;
-            }
-            if let (true, Some(server)) = (call.doubtful, call.errand.wishes.forsaken) {
-                self.find_out(now, call, server);
-                continue;
-            }
-            self.forsake(now, &mut call);
-            if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
-                self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
-                continue;
-            }
-            let Some(mut call) = self.prepared(now, call) else { continue };
-            let Self { shared, links, buffers, .. } = self;
-            let Held { errand, record, claim, .. } = &mut *call;
-            if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim)) {
-                call.bound = wait.bound;
-                // Whoever was to be asked instead does not answer: anyone may.
-                call.errand.wishes.instead = None;
-                self.held.push_back(call);
-            }
+    /// Sends a call that waited, if it may leave now; otherwise it waits on.
+    pub(crate) fn try_call(&mut self, now: Time, mut call: Box<Held>) {
+        // A read that nobody waits for any more need not be asked.
+        if call.errand.forward.meaning.movable && !self.awaits(call.errand.asker) && self.nobody_joined(&mut call) {
+            self.purse.earn(call.errand.forward.cost);
+            return;
+        }
+        if let Some(newest) = abandoned(&self.shared, &mut call) {
+            return self.abandon(now, call, newest);
+        }
+        if let Some(results) = settle::first_answer(&call) {
+            return self.settled(now, call, &results);
+        }
+        if let Some(server) = call.unsettled {
+            return self.find_out(now, call, server);
+        }
+        self.forsake(now, &mut call);
+        if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
+            return self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
+        }
+        let Some(mut call) = self.prepared(now, call) else { return };
+        let Self { shared, links, buffers, .. } = self;
+        let Held { errand, record, claim, turn, .. } = &mut *call;
+        if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim, turn)) {
+            call.bound = wait.bound;
+            // Whoever was to be asked instead does not answer: anyone may.
+            call.errand.wishes.instead = None;
+            self.held.push_back(call);
         }
     }
 
@@ -596,26 +628,44 @@ impl Loop {
     }
 }
 
-/// Who may know better, for calls that may be sent again. Others: of an object that a server does not know, GETATTR of a device that another
-/// head of Ganesha made (INVAL) or of what is just being removed (IO), where what one server knows all know. The server itself: no listing fails with NOENT (RFC 1813), but a head of
-/// Ganesha says so of a directory from which another call is removing a name, and knows better at once.
+/// Who may know better. Others: of an object that a server does not know, or of what is just being
+/// removed (IO), for calls that may be sent again, where what one server knows all know; and of a
+/// device or socket, which no head of Ganesha knows by its handle but those that made it or looked
+/// it up (INVAL): such a call was refused, so it may be sent elsewhere whatever it does. The server
+/// itself: no listing fails with NOENT (RFC 1813), but a head of Ganesha says so of a directory
+/// from which another call is removing a name, and knows better at once.
 fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
     let [.., b0, b1, b2, b3] = reply.first_chunk::<28>()?;
     let accepted = reply[4..12] == [0, 0, 0, 1, 0, 0, 0, 0] && reply[12..24] == [0; 12];
     let status = Nfsstat3(u32::from_be_bytes([*b0, *b1, *b2, *b3]));
-    // What takes as long as a removal takes may show at every head.
-    let tries = if status == Nfsstat3::IO { IO_TRIES } else { TRIES };
-    if !accepted || flight.tries >= tries || !flight.sent.meaning.movable {
+    let tries = match status {
+        // What takes as long as a removal takes may show at every head.
+        Nfsstat3::IO => IO_TRIES,
+        Nfsstat3::INVAL => pool.servers.len().min(INVAL_TRIES) as u8,
+        _ => TRIES,
+    };
+    if !accepted || flight.tries >= tries {
         return None;
     }
     let server = flight.sent.ticket.route.to;
-    let another = || {
-        let other = pool.some_open(server.index() + 1).filter(|other| *other != server);
-        other.filter(|_| pool.staleness() == Span::ZERO)
-    };
-    match (status, flight.waits.procedure) {
-        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::INVAL | Nfsstat3::IO, Procedure::Getattr) => another(),
-        (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => Some(server),
+    let next = || pool.some_open(server.index() + 1).filter(|other| *other != server);
+    let procedure = flight.waits.procedure;
+    if status == Nfsstat3::INVAL && (asks_of_object(procedure) || procedure == Procedure::Link) {
+        // The one before was the last that had not been asked.
+        let last = usize::from(flight.tries) + 1 >= pool.servers.len();
+        return if last || flight.resent { None } else { next() };
+    }
+    if !flight.sent.meaning.movable {
+        return None;
+    }
+    let another = || next().filter(|_| pool.staleness() == Span::ZERO);
+    match (status, procedure) {
+        (Nfsstat3::STALE | Nfsstat3::BADHANDLE, _) | (Nfsstat3::IO, Procedure::Getattr) => another(),
+        // One that does not is not asked for ever.
+        (Nfsstat3::NOENT, Procedure::Readdir | Procedure::Readdirplus) => match flight.tries {
+            0 => Some(server),
+            _ => another().or(Some(server)),
+        },
         _ => None,
     }
 }
@@ -623,8 +673,9 @@ fn in_doubt(pool: &Pool, flight: &Flight, reply: &[u8]) -> Option<ServerId> {
 /// For those who watch: nobody was asked.
 pub(crate) const HERE: (Outcome, Span) = (Outcome::Here, Span::ZERO);
 /// Answers to one call that may be doubted.
-const TRIES: u8 = 2;
+pub(crate) const TRIES: u8 = 2;
 const IO_TRIES: u8 = 8;
+const INVAL_TRIES: usize = 16;
 /// Calls that may move leave a server that is down after so long.
 const MOVE_AFTER: Span = Span::from_millis(20);
 /// A call without an answer is sent again on its connection after so long, as clients do.

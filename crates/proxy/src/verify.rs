@@ -43,32 +43,52 @@ pub(crate) enum Verdict {
     Answer(Vec<u8>),
     /// What it would have made is there, and is not old: these are its results if nobody else made it.
     Made { ours: Vec<u8>, otherwise: Vec<u8> },
-    /// It was not executed, or may be executed again.
-    Send,
+    /// It was not executed, or may be executed again. Whether its first name resolves to something
+    /// now, where that was asked.
+    Send(Option<bool>),
     /// Nobody could be asked.
     Unknown,
 }
 
-/// Asks its witness.
+/// Asks its witness. Where that says that there is nothing any more which the call could change, another server
+/// must say so too.
 pub(crate) fn look(pool: &Pool, doubt: &Doubt) -> Verdict {
-    ask(pool, doubt).unwrap_or(Verdict::Unknown)
+    let gone = match ask(pool, doubt, doubt.witness) {
+        Some(Seen::Gone(status)) => answer(&Reply::failed(doubt.procedure, status)),
+        Some(Seen::There(verdict)) => return verdict,
+        None => return Verdict::Unknown,
+    };
+    let other = pool.some_open(doubt.witness.index() + 1).filter(|other| *other != doubt.witness);
+    match other.map(|other| ask(pool, doubt, other)) {
+        Some(Some(Seen::Gone(_))) => gone,
+        Some(Some(Seen::There(verdict))) => verdict,
+        Some(None) | None if pool.config.servers.len() == 1 || doubt.age > ALONE => gone,
+        Some(None) | None => Verdict::Unknown,
+    }
 }
 
-fn ask(pool: &Pool, doubt: &Doubt) -> Option<Verdict> {
+/// The state of what a call would change, at one server.
+enum Seen {
+    There(Verdict),
+    /// There is nothing any more that it could change.
+    Gone(Nfsstat3),
+}
+
+fn ask(pool: &Pool, doubt: &Doubt, witness: ServerId) -> Option<Seen> {
     let call = rpc::Call::decode(&doubt.record).ok()?;
     let caller = match Credential::decode(&call.credential) {
         Ok(Credential::Sys(sys)) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
         Ok(Credential::None) | Err(_) => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
     };
     let arguments = Call::decode(doubt.procedure, call.args).ok()?;
-    let nfs = Client::connect(pool.server(doubt.witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
+    let nfs = Client::connect(pool.server(witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
     let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid, before: doubt.before };
     match witness.look(&arguments) {
-        Ok(verdict) => Some(verdict),
+        Ok(verdict) => Some(Seen::There(verdict)),
         // Where nothing can be found nothing can be done: the call gets its own error there.
-        Err(ClientError::Status(status)) if is_gone(status) => Some(answer(&Reply::failed(doubt.procedure, status))),
+        Err(ClientError::Status(status)) if is_gone(status) => Some(Seen::Gone(status)),
         // What cannot be looked at was refused before, as it will be again.
-        Err(ClientError::Status(status)) if is_refused(status) => Some(Verdict::Send),
+        Err(ClientError::Status(status)) if is_refused(status) => Some(Seen::There(Verdict::Send(None))),
         Err(_) => None,
     }
 }
@@ -94,16 +114,20 @@ impl Witness {
         match call {
             Call::Setattr { object, new_attributes, .. } => self.setattr(*object, new_attributes),
             Call::Create { place, how: CreateHow::Unchecked(wanted) } => {
-                // What was there before keeps its mode, at some servers.
-                let size = Sattr3 { size: wanted.size, ..Sattr3::default() };
+                // What was there before keeps its mode, at some servers. A file that is cut to a
+                // size shows when: one that had this size before, and was not touched since, was
+                // not cut.
+                let mtime = if wanted.size.is_some() { SetTime::Server } else { SetTime::Keep };
+                let cut = Sattr3 { size: wanted.size, mtime, ..Sattr3::default() };
                 let found = self.find(place)?;
-                let made = found.filter(|made| self.was_free() || self.is(made, Ftype3::Reg, &size));
-                Ok(made.map_or(Verdict::Send, Object::created))
+                let there = found.is_some();
+                let made = found.filter(|made| self.was_free() || self.is(made, Ftype3::Reg, &cut));
+                Ok(made.map_or(Verdict::Send(Some(there)), Object::created))
             }
             // The verifier tells the server whether it was this very call, as long as nobody else has written to the file.
             Call::Create { place, how: CreateHow::Exclusive(_) } => {
                 let made = if self.was_free() { self.find(place)? } else { None };
-                Ok(made.map_or(Verdict::Send, Object::created))
+                Ok(made.map_or(Verdict::Send(Some(false).filter(|_| self.was_free())), Object::created))
             }
             Call::Create { place, how: CreateHow::Guarded(wanted) } => {
                 self.made(Procedure::Create, place, Ftype3::Reg, wanted, |made| Reply::Create(made))
@@ -112,7 +136,9 @@ impl Witness {
                 self.made(Procedure::Mkdir, place, Ftype3::Dir, attributes, |made| Reply::Mkdir(made))
             }
             Call::Symlink { place, attributes, .. } => {
-                self.made(Procedure::Symlink, place, Ftype3::Lnk, attributes, |made| Reply::Symlink(made))
+                // A link's mode is the server's own.
+                let attributes = Sattr3 { mode: None, ..*attributes };
+                self.made(Procedure::Symlink, place, Ftype3::Lnk, &attributes, |made| Reply::Symlink(made))
             }
             Call::Mknod { place, what } => {
                 let (ftype, wanted) = match what {
@@ -120,14 +146,14 @@ impl Witness {
                     MknodData::Chr(wanted, _) => (Ftype3::Chr, wanted),
                     MknodData::Sock(wanted) => (Ftype3::Sock, wanted),
                     MknodData::Fifo(wanted) => (Ftype3::Fifo, wanted),
-                    MknodData::Other(_) => return Ok(Verdict::Send),
+                    MknodData::Other(_) => return Ok(Verdict::Send(None)),
                 };
                 self.made(Procedure::Mknod, place, ftype, wanted, |made| Reply::Mknod(made))
             }
             Call::Remove { object } => self.gone(object, Procedure::Remove, &Reply::Remove(Ok(NOTHING))),
             Call::Rmdir { object } => self.gone(object, Procedure::Rmdir, &Reply::Rmdir(Ok(NOTHING))),
             Call::Rename { from, to } => match (self.find(from)?, self.find(to)?) {
-                (Some(_), _) => Ok(Verdict::Send),
+                (Some(_), _) => Ok(Verdict::Send(Some(true))),
                 (None, Some(_)) if self.was_gone() => Ok(answer(&Reply::failed(Procedure::Rename, Nfsstat3::NOENT))),
                 (None, Some(_)) => Ok(answer(&Reply::Rename(Ok(RenameDone { from: NOTHING, to: NOTHING })))),
                 (None, None) if self.before == Before::Known(Some(true)) => {
@@ -149,7 +175,7 @@ impl Witness {
             | Call::Readdirplus { .. }
             | Call::Fsstat { .. }
             | Call::Fsinfo { .. }
-            | Call::Pathconf { .. } => Ok(Verdict::Send),
+            | Call::Pathconf { .. } => Ok(Verdict::Send(None)),
         }
     }
 
@@ -158,8 +184,8 @@ impl Witness {
             Ok(now) if self.shows(&now, wanted) => {
                 answer(&Reply::Setattr(Ok(WccData { before: None, after: Some(now) })))
             }
-            Err(status) if is_gone(status) => answer(&Reply::failed(Procedure::Setattr, status)),
-            Ok(_) | Err(_) => Verdict::Send,
+            Err(status) if is_gone(status) => return Err(ClientError::Status(status)),
+            Ok(_) | Err(_) => Verdict::Send(None),
         })
     }
 
@@ -173,7 +199,7 @@ impl Witness {
         reply: impl for<'r> FnOnce(Result<CreateOk<'r>, Failed<WccData>>) -> Reply<'r>,
     ) -> Result<Verdict, ClientError> {
         Ok(match self.find(place)? {
-            None => Verdict::Send,
+            None => Verdict::Send(Some(false)),
             Some(_) if self.before == Before::Known(Some(true)) => answer(&Reply::failed(procedure, Nfsstat3::EXIST)),
             Some(made) if self.was_free() || self.is_ours(&made, ftype, wanted) => Verdict::Made {
                 ours: encoded(&reply(Ok(made.ok()))),
@@ -230,7 +256,7 @@ impl Witness {
     /// A call that takes a name away: if that is gone, the call was executed, or it was gone before.
     fn gone(&mut self, name: &DirOp<'_>, procedure: Procedure, done: &Reply<'_>) -> Result<Verdict, ClientError> {
         Ok(match self.find(name)? {
-            Some(_) => Verdict::Send,
+            Some(_) => Verdict::Send(Some(true)),
             None if self.was_gone() => answer(&Reply::failed(procedure, Nfsstat3::NOENT)),
             None => answer(done),
         })
@@ -247,7 +273,7 @@ impl Witness {
     }
 
     fn link(&mut self, file: FileHandle<'_>, link: &DirOp<'_>) -> Result<Verdict, ClientError> {
-        let Some(found) = self.find(link)? else { return Ok(Verdict::Send) };
+        let Some(found) = self.find(link)? else { return Ok(Verdict::Send(Some(false))) };
         let of = self.attributes(file)?.ok();
         if self.before == Before::Known(Some(true)) {
             return Ok(answer(&Reply::failed(Procedure::Link, Nfsstat3::EXIST)));
@@ -312,6 +338,8 @@ fn is_refused(status: Nfsstat3) -> bool {
 }
 
 const PERMISSIONS: u32 = 0o777;
+/// A server that has been the only one to tell for so long is believed alone.
+const ALONE: Duration = Duration::from_secs(10);
 /// By how much clocks may differ.
 const SLACK: Duration = Duration::from_secs(5);
 const NOBODY: u32 = 65534;

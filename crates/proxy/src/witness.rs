@@ -30,7 +30,7 @@ impl Witness {
         // It has no calls of its own: none was left behind.
         let member = Joining::new(Clock::new(), config, cluster, CleanStart::Yes)?;
         let accord = Some(Arc::clone(&member.accord));
-        let shared = Shared::new(Vec::new(), Vec::new(), Mountd::new(Vec::new()), config.limits(), 1, accord);
+        let shared = Shared::new(Vec::new(), Vec::new(), Mountd::new(Vec::new()), config.limits(), 1, (accord, None));
         let shared = Arc::new(shared);
         member.join(&shared, &[]);
         let admin = Admin::start(&shared, config.admin())?;

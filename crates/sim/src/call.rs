@@ -5,6 +5,7 @@ use crate::model::server::CallId;
 use crate::model::truth::{Entry, Kind};
 use crate::proxy::directory_key;
 use midas_core::id::ServerId;
+use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::route::feasible::Target;
 use midas_core::shard::{Pass, Ticket};
@@ -40,6 +41,8 @@ pub(crate) enum Stage {
     Joined,
     /// Waits until so many peers have acknowledged.
     Announced(Pass<Entry>, u32),
+    /// Waits at its proxy until the change of another call is over.
+    Held(Pass<Entry>),
     /// On its way to a server, there, or on its way back.
     Sent(Ticket<Entry>),
     /// Ended, and between two owners.
@@ -152,6 +155,13 @@ pub(crate) fn touches_of(request: &Request) -> Vec<Entry> {
         touches.dedup();
     }
     touches
+}
+
+/// What else a rename changes: the other directory, and the name there.
+pub(crate) fn second_of(homes: Option<&Homes>, request: &Request) -> Option<(Key, Key)> {
+    let (directory, file) = request.target?;
+    let place = directory_key(homes, directory);
+    Some((place, place.child(u64::from(file))))
 }
 
 /// A request as routing sees it.

@@ -42,6 +42,10 @@ pub struct Config {
     pub shares: ShareInterval,
     /// The cache, if there is one.
     pub cache: Option<CacheConfig>,
+    /// How long a server answers with what it once knew, whatever others have changed; proxies are told.
+    pub staleness: Span,
+    /// Whether proxies send reads to where a change ran for that long; without it stale answers are counted.
+    pub fences: bool,
     /// What goes wrong.
     pub faults: Faults,
     /// Whether the queues over time are kept, for figures.
@@ -105,6 +109,8 @@ impl Config {
             seed: 1,
             shares: ShareInterval::Auto,
             cache: None,
+            staleness: Span::ZERO,
+            fences: true,
             faults: Faults::default(),
             trace: None,
             homes: None,
@@ -130,6 +136,12 @@ impl Config {
         if self.duration == Span::ZERO || self.duration > Span::from_secs(86_400) {
             return Err("--duration must be above 0 and at most 24h".to_owned());
         }
+        if self.staleness > Span::ZERO && self.proxies > 1 {
+            return Err("--staleness takes one proxy: fences are not shared".to_owned());
+        }
+        if self.staleness > Span::from_secs(86_400) {
+            return Err("--staleness must be at most 24h".to_owned());
+        }
         if self.rtt > Span::from_secs(10) {
             return Err("--rtt must be at most 10s".to_owned());
         }
@@ -148,6 +160,18 @@ impl Config {
         }
         share("--loss", self.faults.loss)?;
         share("--share-loss", self.faults.share_loss)
+    }
+
+    /// How long reads stay where a change ran.
+    pub(crate) fn fenced_for(&self) -> Span {
+        // Rivals know no fences.
+        let fences = self.fences && matches!(self.policy, Contender::Core(_));
+        if fences { self.staleness } else { Span::ZERO }
+    }
+
+    /// Whether it is followed what every read sees.
+    pub(crate) fn follows(&self) -> bool {
+        self.cache.is_some() || self.staleness > Span::ZERO
     }
 
     /// The same as the workload crate wants it.

@@ -58,13 +58,18 @@ impl Proxy {
             rate_peak: config.setting().capacity() / f64::from(config.proxies),
             targets: None,
             steer_share: 0.10,
-            split: true,
+            split: config.fenced_for() == Span::ZERO,
             seed,
         };
         let peers = config.proxies as usize - 1;
         Self {
             servers,
-            shard: Shard::new(Time::ZERO, Router::new(policy, seed), cache(config.cache, config.rtt), Span::ZERO),
+            shard: Shard::new(
+                Time::ZERO,
+                Router::new(policy, seed),
+                cache(config.cache, config.rtt),
+                config.fenced_for(),
+            ),
             recorder: Recorder::new(count),
             controller: Controller::new(settings, count),
             shares: (peers > 0 && config.shares != ShareInterval::Off).then(|| Shares::new(peers, count)),

@@ -89,6 +89,8 @@ pub struct Run {
     pub queues: Vec<Vec<u32>>,
     /// When calls came and to which directory, if asked for.
     pub arrivals: Vec<(f64, u32)>,
+    /// Calls that each server got.
+    pub sent: Vec<u64>,
     /// Every knob that was turned, with the proxy that did.
     pub actuations: Vec<(u32, Actuation)>,
 }

@@ -60,10 +60,12 @@ pub struct Coherence {
 }
 
 /// What a run was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Calls in the history.
     pub calls: u64,
+    /// Why the run's directory is still there, if it should not be.
+    pub left_behind: Option<String>,
     /// Calls that nobody answered, however often they were sent.
     pub silent: u64,
     /// These, and those that ended as nothing in this load may.
@@ -171,14 +173,12 @@ pub fn run(config: &Coherence, stop: &AtomicBool, watch: &mut dyn FnMut(&str, us
     names.shape = Shape { directories: config.directories, files: config.files };
     let site = Site::open(first, &shared, &names, stop, watch)?;
     let result = calls(config, (&site, &shared), stop, &writer, watch);
-    let removed = match config.keep {
-        true => Ok(()),
-        false => site.remove(watch).map_err(|what| RunError::target(&first.name, format!("clean-up: {what}"))),
-    };
-    let done = result?;
-    removed?;
-    let calls = writer.close().map_err(|error| RunError::File(config.history.clone(), error))?;
-    Ok(Done { calls, ..done })
+    // Before anything else is asked of the servers: what was seen is not lost because they answer no more.
+    let written = writer.close().map_err(|error| RunError::File(config.history.clone(), error));
+    let removed = if config.keep { Ok(()) } else { site.remove(watch) };
+    let left_behind =
+        removed.err().map(|what| format!("{}: clean-up: {what}; {} is left behind", first.name, shared.directory()));
+    Ok(Done { calls: written?, left_behind, ..result? })
 }
 
 fn calls(
@@ -224,7 +224,18 @@ fn calls(
             let [silent, failed, resent, elsewhere, late] =
                 [silent, failed, resent, elsewhere, late].map(AtomicU64::into_inner);
             let took = Duration::from_nanos(clock.now() - start);
-            Ok(Done { calls: 0, silent, failed, strange: strange.into_inner(), resent, elsewhere, late, took })
+            let left_behind = None;
+            Ok(Done {
+                calls: 0,
+                left_behind,
+                silent,
+                failed,
+                strange: strange.into_inner(),
+                resent,
+                elsewhere,
+                late,
+                took,
+            })
         }
     }
 }

@@ -79,6 +79,9 @@ impl Options {
             RunError::Interrupted => Failure::Broken("interrupted; what was made is removed again".into()),
             other => Failure::Broken(other.to_string()),
         })?;
+        if let Some(why) = &done.left_behind {
+            eprintln!("midas: {why}");
+        }
         let seconds = done.took.as_secs_f64();
         let rate = done.calls as f64 / seconds.max(1e-9);
         let path = config.history.display();

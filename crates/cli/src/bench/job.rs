@@ -56,6 +56,9 @@ impl JobStart {
         };
         let stop = signal::stop()?;
         let started = start.run(&stop).map_err(|error| Failure::Broken(error.to_string()))?;
+        if let Some(why) = &started.left_behind {
+            eprintln!("midas: {why}");
+        }
         match self.json {
             true => print(&format!("{}\n", serde_json::json!(started))),
             false => print(&text(&started)),
@@ -63,7 +66,7 @@ impl JobStart {
     }
 }
 
-fn text(Started { clients, calls, missing, names, seconds }: &Started) -> String {
+fn text(Started { clients, calls, missing, names, seconds, .. }: &Started) -> String {
     let share = 100.0 * *missing as f64 / *calls as f64;
     format!(
         "{clients} clients found all libraries in {seconds:.2} s: {calls} LOOKUPs of {names} names, {share:.0} % of them missing \

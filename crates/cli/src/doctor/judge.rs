@@ -240,7 +240,7 @@ fn staleness(pool: &Pool, about: &About, worst: Pair) -> Finding {
         Some(after) if after <= told => (
             Level::Well,
             format!(
-                "a change through {from} was seen through {to} after {after:.1?}, within staleness {shown}. {FRESH}"
+                "a change through {from} was seen through {to} after {after:.1?}, within staleness {shown}. {BOUND} {FRESH}"
             ),
         ),
         Some(after) => (
@@ -292,6 +292,8 @@ fn clocks(pool: &Pool, about: &About, trial: &Trial) -> Option<Finding> {
     Some(Finding::new(level, "clock", about, text))
 }
 
+/// What it costs that they are not.
+const BOUND: &str = "For so long every call on what was changed goes to the one server that changed it, and cannot be steered (`midas status` says how many do).";
 /// What makes servers fresh.
 const FRESH: &str = "To see changes at once: NFS-Ganesha with Attr_Expiration_Time = 0 on every head; the kernel's server over an NFS mount with that mounted noac";
 /// More than a call takes, less than people notice.

@@ -85,6 +85,13 @@ pub(crate) struct Options {
     /// With --cache ttl: how hazards are estimated, object (ours) or paper
     #[arg(long)]
     estimator: Option<String>,
+    /// How long a server answers with attributes and names that it once knew, whatever others have
+    /// changed; every stale answer is found
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    staleness: String,
+    /// With --staleness: let proxies send reads anywhere; stale answers are counted
+    #[arg(long, requires = "staleness")]
+    no_fences: bool,
     /// With a cache: mutations a second that reach the servers past all proxies
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     bypass_rate: f64,
@@ -116,6 +123,8 @@ impl Default for Options {
             cache_entries: 100_000,
             stale_target: None,
             estimator: None,
+            staleness: "0s".into(),
+            no_fences: false,
             bypass_rate: 0.0,
         }
     }
@@ -167,6 +176,8 @@ impl Options {
             shares: self.shares()?,
             cache: self.cache()?,
             faults: self.faults()?,
+            staleness: span("--staleness", &self.staleness)?,
+            fences: !self.no_fences,
             ..Config::new(policy, workload)
         };
         config.check().map_err(Failure::Usage)?;

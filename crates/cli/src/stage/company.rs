@@ -1,15 +1,18 @@
 //! What makes proxies of one process a cluster: a key and places for their votes in a directory of their own, and ports that nobody else takes.
 
 use super::place::Place;
+use midas_net::Reservation;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A cluster that is about to be; its directory goes with it.
 pub(crate) struct Company {
     place: Place,
+    /// Where each listens.
     members: Vec<(Ipv4Addr, u16)>,
+    _ports: Vec<Reservation>,
     /// The first so many serve, the others only vote.
     proxies: u32,
     shares: bool,
@@ -22,11 +25,10 @@ impl Company {
         let place = Place::new()?;
         let address = own_address(std::process::id(), place.number());
         let members = proxies + witnesses;
-        // All at once, so that none is given twice.
-        let listeners: Vec<TcpListener> =
-            (0..members).map(|_| TcpListener::bind((address, 0))).collect::<io::Result<_>>()?;
-        let ports = listeners.iter().map(|listener| Ok((address, listener.local_addr()?.port())));
-        let company = Self { members: ports.collect::<io::Result<_>>()?, place, proxies, shares, suspect_after };
+        let ports: Vec<Reservation> =
+            (0..members).map(|_| Reservation::on(&[address.into()])).collect::<io::Result<_>>()?;
+        let at = ports.iter().map(|port| (address, port.port())).collect();
+        let company = Self { members: at, _ports: ports, place, proxies, shares, suspect_after };
         for member in 0..members {
             std::fs::create_dir_all(company.own(member))?;
         }
@@ -63,7 +65,7 @@ impl Company {
     }
 }
 
-/// From an address that no connection of this machine begins at by itself, a port that was free stays free.
+/// An address for this cluster, which no connection of this machine begins at by itself.
 fn own_address(pid: u32, number: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 64 + (pid / 256 % 64) as u8, (pid % 256) as u8, 1 + (number % 254) as u8)
 }

@@ -66,6 +66,7 @@ fn row(member: &Member, me: &str, paint: Paint) -> Vec<Cell> {
         (member.witness, "witness"),
         (member.leaving, "leaving"),
         (member.same_config == Some(false), "another configuration"),
+        (member.unequal.is_some(), "another version"),
     ];
     let notes: Vec<&str> = notes.iter().filter(|(so, _)| *so).map(|(_, note)| *note).collect();
     vec![

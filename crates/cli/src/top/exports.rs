@@ -36,6 +36,7 @@ fn columns() -> Vec<Column> {
         Column::words("mode", 8).leaves(4),
         Column::figure("hits"),
         Column::figure("steered").leaves(5),
+        Column::figure("bound").leaves(1),
         Column::figure("pressure"),
         Column::figure("turns below..above").leaves(3),
         Column::figure("imbalance").leaves(2),
@@ -58,6 +59,7 @@ fn row(export: &Export, point: &ExportPoint, paint: Paint) -> Vec<Cell> {
         Cell::text(setting(&export.mode)),
         Cell::text(hits),
         Cell::text(share(point.steered)),
+        Cell::text(share(point.bound)),
         pressure,
         Cell::text(format!("{below:.3}..{above:.3}")),
         Cell::text(format!("{:.3}", point.imbalance)),
@@ -88,6 +90,7 @@ fn details(export: &Export, point: &ExportPoint) -> Vec<String> {
     if total > 0 {
         details.push(format!("{total} calls routed: {}", routes.join(", ")));
     }
+    details.extend(crate::status::bound(export));
     details.push(summary(&export.path, &export.cache));
     details.extend(export.subtrees.iter().map(|subtree| {
         format!("subtree {}: mode {}; {}", subtree.path, subtree.mode.now, summary(&subtree.path, &subtree.cache))

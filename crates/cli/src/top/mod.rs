@@ -39,8 +39,9 @@ use std::path::PathBuf;
 /// Five views, by their number or by Tab: servers (with the hottest directories, clients and users below), hot, exports, events, cluster. Keys: c and t
 /// sort by calls or by the servers' time, p pauses, arrows and Page Up / Down scroll, ? shows all keys, q, Esc or Ctrl-C ends.
 ///
-/// Where the terminal is too narrow for all columns, whole columns are left out: of servers the trend first, then weight, service, the
-/// bar, p50, calls/s, p99; of hot spots error, calls/s, hits, job, server ms; of exports entries, imbalance, bounds, mode, steered. Names are
+/// Where the terminal is too narrow for all columns, whole columns are left out: of servers the
+/// trend first, then weight, service, the bar, p50, calls/s, p99; of hot spots error, calls/s,
+/// hits, job, server ms; of exports entries and bound, imbalance, bounds, mode, steered. Names are
 /// shortened and say so by an ellipsis; figures never are. NO_COLOR is heeded.
 ///
 /// If the daemon goes away, that is said and it is asked again, at first after half a second, later every five.

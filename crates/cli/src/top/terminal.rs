@@ -6,12 +6,15 @@ use super::screen;
 use crate::failure::Failure;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::Duration;
 
 /// Shows what comes until somebody has enough of it. A daemon that was never there is an error; one that goes away is waited for.
@@ -23,6 +26,7 @@ pub(crate) fn watch(mut app: App, source: Source) -> Result<(), Failure> {
         Err(_) => return Err(Failure::Broken("nothing can be read".to_owned())),
     }
     let stop = stopped().map_err(|error| Failure::Broken(error.to_string()))?;
+    end_with_terminal(&stop).map_err(|error| Failure::Broken(format!("the terminal: {error}")))?;
     let mut screen = Screen::take().map_err(|error| Failure::Broken(format!("the terminal: {error}")))?;
     let end = show(&mut app, &news, &mut screen.0, &stop);
     drop(screen);
@@ -80,5 +84,36 @@ fn stopped() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Ends this process when its terminal is gone. Signals alone do not: a terminal may go without
+/// one, and the library that reads keys reads a terminal that is gone again and again, without a
+/// look at anything else.
+fn end_with_terminal(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    let stop = Arc::clone(stop);
+    thread::Builder::new().name("terminal".to_owned()).spawn(move || {
+        hang_up();
+        stop.store(true, Ordering::Relaxed);
+        // Whoever looks at that ends by itself, and says what went wrong before.
+        thread::sleep(GRACE);
+        std::process::exit(0);
+    })?;
+    Ok(())
+}
+
+/// Waits until the terminal that is drawn to is gone.
+fn hang_up() {
+    let out = io::stdout();
+    loop {
+        // No event is asked for: that the other end is gone is told all the same.
+        let mut watched = [PollFd::new(&out, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Ok(_) if !watched[0].revents().is_empty() => return,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => thread::sleep(LOOK),
+        }
+    }
+}
+
+/// How long it may take to end once the terminal is gone.
+const GRACE: Duration = Duration::from_millis(500);
 /// How often it is looked whether something came; keys are seen at once.
 const LOOK: Duration = Duration::from_millis(100);

@@ -28,6 +28,7 @@ fn server(number: u64) -> Server {
         in_flight: 4 * number,
         dispatched: 1000 * number,
         uncommitted: 0,
+        fenced: false,
         foreign: None,
         latency_p50_ms: 0.5 * number as f64,
         latency_p99_ms: 12.345 * number as f64,
@@ -50,6 +51,8 @@ fn export() -> Export {
         mode,
         admitted: 4,
         routes: BTreeMap::from([("home".to_owned(), 900), ("steered".to_owned(), 100)]),
+        bound: BTreeMap::from([("fence".to_owned(), 200), ("listing".to_owned(), 50), ("doubt".to_owned(), 0)]),
+        fences: 12,
         cache: Caching { mode: "lease".to_owned(), reads, entries: 1234, bytes: 1 << 20, ..Caching::default() },
         subtrees: Vec::new(),
     }
@@ -62,7 +65,8 @@ fn spot(name: &str, calls: u64, server_ms: f64) -> Spot {
 fn point(number: u64) -> Point {
     let server = |at: u64| ServerPoint { queue: 4.0 * at as f64, calls: 250.5, p50_ms: 0.5, p99_ms: 12.3 };
     let knobs = BTreeMap::from([("gap".to_owned(), 2.0), ("ttl_ms file".to_owned(), 1500.0)]);
-    let export = ExportPoint { steered: 0.1, pressure: Some(0.75), thresholds: [0.2, 0.6], imbalance: 1.5, knobs };
+    let export =
+        ExportPoint { steered: 0.1, bound: 0.25, pressure: Some(0.75), thresholds: [0.2, 0.6], imbalance: 1.5, knobs };
     Point {
         number,
         uptime_ms: 500 * number,
@@ -125,6 +129,7 @@ fn member(name: &str, up: bool) -> Member {
         epoch: Some(5),
         version: Some(1),
         software: "0.1.0".to_owned(),
+        unequal: None,
         rtt_ms: up.then_some(0.321),
         silent_ms: Some(if up { 100.0 } else { 65_000.0 }),
         frames_sent: 1,
@@ -298,6 +303,7 @@ fn exports_show_knobs_pressure_and_hits() {
                 &["knobs: gap 2, ttl_ms file 1500"],
                 &["policy changed; first-fit in the file"],
                 &["1000 calls routed: home 900, steered 100"],
+                &["bound to one server: 25.0 % of calls"],
                 &["GETATTR", "600", "83.0 %"],
                 &["LOOKUP", "402", "-"],
                 &["forwarded 501/s, hit 501/s"],

@@ -2,7 +2,7 @@
 
 use super::serve::Site;
 use super::switch::Switch;
-use midas_lab::{Endpoint, Ganesha, loopback};
+use midas_lab::{Endpoint, Ganesha, common_port, loopback};
 use midas_nfs::nfs3::Procedure;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,16 +10,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub(crate) struct Counted {
     pub(crate) ganesha: Ganesha,
     pub(crate) counts: Vec<Switch>,
-    _mounts: Vec<Switch>,
+    mounts: Vec<Switch>,
 }
 
 impl Counted {
     /// Starts heads that are coherent.
     pub(crate) fn start(heads: usize) -> Self {
         let ganesha = Ganesha::start(heads, 0);
-        let mount_port = ganesha.heads()[0].mount_port;
-        let first = loopback(heads, &[NFS, mount_port]);
-        // The proxy asks for MOUNT beside NFS, at the head's own port.
+        let first = loopback(heads, &[]);
+        let [nfs, mount_port] = [common_port(first, heads), common_port(first, heads)];
         let lead = |here: u16, there: fn(&Endpoint) -> u16| {
             let beside = |index| Ipv4Addr::from(u32::from(first) + index as u32);
             let lead = |(index, head): (usize, &Endpoint)| {
@@ -27,15 +26,15 @@ impl Counted {
             };
             ganesha.heads().iter().enumerate().map(lead).collect()
         };
-        let (counts, mounts) = (lead(NFS, |head| head.nfs_port), lead(mount_port, |head| head.mount_port));
-        Self { counts, _mounts: mounts, ganesha }
+        let (counts, mounts) = (lead(nfs, |head| head.nfs_port), lead(mount_port, |head| head.mount_port));
+        Self { ganesha, counts, mounts }
     }
 
     /// A proxy over all of them, on free ports.
     pub(crate) fn site(&self) -> Site {
         let head = &self.ganesha.heads()[0];
         let servers: Vec<SocketAddr> = self.counts.iter().map(|count| count.address).collect();
-        Site::over(servers, Some(head.mount_port), &head.path)
+        Site::over(servers, Some(self.mounts[0].address.port()), &head.path)
     }
 
     /// Calls of these procedures that reached the heads until now.
@@ -50,4 +49,3 @@ impl Counted {
 /// Reads that are answered from a warm cache. The proxy itself asks servers for GETATTR and READDIR, never for these.
 pub(crate) const CACHED: [Procedure; 4] =
     [Procedure::Lookup, Procedure::Access, Procedure::Readlink, Procedure::Readdirplus];
-const NFS: u16 = 2049;

@@ -1,9 +1,11 @@
 //! Runs the real binary and reads its rows. Every file of tests uses a part of this.
 #![allow(dead_code, reason = "each file of tests uses another part")]
 
+pub(crate) mod clock;
 pub(crate) mod coherent;
 pub(crate) mod counted;
 pub(crate) mod demo;
+pub(crate) mod gate;
 pub(crate) mod lines;
 pub(crate) mod load;
 pub(crate) mod members;
@@ -11,6 +13,7 @@ pub(crate) mod nfsd;
 pub(crate) mod over;
 pub(crate) mod relay;
 pub(crate) mod serve;
+pub(crate) mod stage;
 pub(crate) mod switch;
 pub(crate) mod writer;
 

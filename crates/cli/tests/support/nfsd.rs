@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use midas_lab::Endpoint;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -39,6 +40,10 @@ impl Nfsd {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("standard output can be read");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: '{line}'"))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// A line for its standard input.

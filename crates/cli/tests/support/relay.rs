@@ -77,14 +77,10 @@ impl Passing {
     }
 }
 
-/// A port that is free for streams and datagrams.
+/// One port for streams and datagrams.
 fn both(address: Ipv4Addr) -> (TcpListener, UdpSocket) {
-    loop {
-        let listener = TcpListener::bind((address, 0)).unwrap();
-        if let Ok(datagrams) = UdpSocket::bind(listener.local_addr().unwrap()) {
-            return (listener, datagrams);
-        }
-    }
+    let at = (address, midas_lab::free_port(address));
+    (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap())
 }
 
 fn accept(listener: &TcpListener, target: SocketAddr, passing: &Arc<Passing>) {

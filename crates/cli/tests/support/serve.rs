@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use super::lines::Lines;
-use midas_lab::{Endpoint, PATIENCE, Scratch, mounted, readable, until};
+use midas_lab::raw::Raw;
+use midas_lab::{Endpoint, PATIENCE, Scratch, free_port, mounted, readable, until};
 use midas_net::Client;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
@@ -28,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) export: &'static str,
     /// More tables, behind the export's.
     pub(crate) more: String,
+    /// Variables of the daemon's environment.
+    pub(crate) env: Vec<(&'static str, String)>,
 }
 
 impl Site {
@@ -52,7 +55,14 @@ impl Site {
             pool: String::new(),
             export: "",
             more: String::new(),
+            env: Vec::new(),
         }
+    }
+
+    /// One more export of the same servers; it may lie beside the first, below it, above it, or be the same.
+    pub(crate) fn and(mut self, export: &Export<'_>) -> Self {
+        self.more += &export.table();
+        self
     }
 
     pub(crate) fn config(&self) -> String {
@@ -70,7 +80,36 @@ impl Site {
 
     /// Starts it; returns when it is ready.
     pub(crate) fn start(&self) -> Serve {
-        Serve::of(&self.config())
+        Serve::with(&self.config(), |command| {
+            command.envs(self.env.iter().cloned());
+        })
+    }
+}
+
+/// One more export of a [`Site`]: `Export { access: "ro", ..Export::of("/software", "/data/software") }`.
+pub(crate) struct Export<'a> {
+    pub(crate) path: &'a str,
+    /// Below what the servers export.
+    pub(crate) source: &'a str,
+    pub(crate) clients: &'a str,
+    pub(crate) access: &'a str,
+    pub(crate) squash: &'a str,
+    /// More lines.
+    pub(crate) more: &'a str,
+}
+
+impl<'a> Export<'a> {
+    /// For everyone here, who may write as root.
+    pub(crate) fn of(path: &'a str, source: &'a str) -> Self {
+        Self { path, source, clients: "\"127.0.0.0/8\"", access: "rw", squash: "none", more: "" }
+    }
+
+    fn table(&self) -> String {
+        let Self { path, source, clients, access, squash, more } = self;
+        format!(
+            "[[export]]\npath = \"{path}\"\nsource = \"{source}\"\npool = \"heads\"\nclients = [{clients}]\n\
+             access = \"{access}\"\nsquash = \"{squash}\"\ninsecure = true\n{more}\n"
+        )
     }
 }
 
@@ -108,6 +147,7 @@ impl Serve {
     pub(crate) fn launch(config: &str, more: impl FnOnce(&mut Command)) -> Self {
         let scratch = Scratch::new();
         let at = |name| scratch.path().join(name);
+        let config = config.replacen(FREE_PORTS, &own_ports(), 1);
         fs::write(at(CONFIG), format!("{config}[state]\nfile = \"{}\"\n", at(STATE).display())).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_midas"));
         command.arg("serve").arg("--config").arg(at(CONFIG)).arg("--socket").arg(at(SOCKET));
@@ -130,9 +170,6 @@ impl Serve {
     /// Starts it again where it was, once it has ended. What it said before is forgotten.
     pub(crate) fn again(&mut self) {
         let before = (self.nfs.clone(), self.mount.clone());
-        let text = fs::read_to_string(self.file(CONFIG)).unwrap();
-        let here = format!("nfs = \"{}\"\nmount = \"{}\"", self.nfs[0], self.mount[0]);
-        fs::write(self.file(CONFIG), text.replacen(FREE_PORTS, &here, 1)).unwrap();
         (self.child, self.log) = spawn(&mut self.command);
         self.ready();
         assert_eq!((&self.nfs, &self.mount), (&before.0, &before.1));
@@ -193,6 +230,12 @@ impl Serve {
         client(self.nfs[0], self.mount[0])
     }
 
+    /// A connection from this address of this machine, as a stranger's may be, and what MNT of this path says to it.
+    pub(crate) fn visit(&self, from: Ipv4Addr, path: &str) -> (Raw, Result<Vec<u8>, u32>) {
+        let root = Raw::connect_from((from, 0).into(), self.mount[0]).mount(path);
+        (Raw::connect_from((from, 0).into(), self.nfs[0]), root)
+    }
+
     /// Resident memory now and at its highest, in bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         super::memory(self.child.id())
@@ -234,11 +277,18 @@ fn spawn(command: &mut Command) -> (Child, Lines) {
     (child, log)
 }
 
+/// Ports that stay its own while it is down.
+fn own_ports() -> String {
+    let [nfs, mount] = [(); 2].map(|()| free_port(Ipv4Addr::LOCALHOST));
+    format!("nfs = \"127.0.0.1:{nfs}\"\nmount = \"127.0.0.1:{mount}\"")
+}
+
 fn addresses(listed: &str) -> Vec<SocketAddr> {
     listed.split(',').map(|address| address.parse().unwrap()).collect()
 }
 
 const EXPORT: &str = "/scratch";
+/// Any ports: those that [`own_ports`] finds.
 const FREE_PORTS: &str = "nfs = \"127.0.0.1:0\"\nmount = \"127.0.0.1:0\"";
 const CONFIG: &str = "midas.toml";
 const STATE: &str = "state.json";

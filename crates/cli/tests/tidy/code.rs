@@ -21,6 +21,10 @@ const CLOCKS: [&str; 2] = ["Instant::now", "SystemTime"];
 /// What a test must not do for itself: where nobody tells, it asks by `midas_lab::until`.
 const PAUSES: [&str; 4] = ["sleep", "park_timeout", "yield_now", "try_wait"];
 
+/// Behind these stands an address to listen on.
+const LISTENERS: [&str; 8] =
+    ["listen = ", "nfs = ", "mount = ", "portmap = ", "tcp = ", "--listen", "--portmap", "bind("];
+
 pub(crate) fn long_functions(source: &Source) -> Vec<Finding> {
     let code = &source.code;
     words(code, "fn")
@@ -112,6 +116,35 @@ pub(crate) fn pauses(source: &Source) -> Vec<Finding> {
     found.map(|(at, pause)| finding(code, at, format!("`{pause}`: wait for an event, with a limit"))).collect()
 }
 
+/// A port that is fixed may be somebody else's, on every address (0.0.0.0) at once.
+pub(crate) fn fixed_ports(source: &Source) -> Vec<Finding> {
+    let text = &source.text;
+    let listeners = LISTENERS.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| (at, at + key.len())));
+    let listeners = listeners.filter(|(_, end)| listens_on_fixed_port(&text[*end..])).map(|(at, _)| at);
+    let constants = source.code.match_indices(": u16 = ").filter(|(at, key)| {
+        let value = source.code[at + key.len()..].trim_start_matches('0');
+        value.starts_with(|c: char| c.is_ascii_digit())
+            && !["PORTMAP", "USUAL_NFS"].iter().any(|name| source.code[..*at].ends_with(name))
+    });
+    let asked = source.code.match_indices("loopback(").filter(|(at, _)| {
+        let ports = source.code[*at..].split(']').next().and_then(|call| call.split_once("&["));
+        ports.is_some_and(|(_, ports)| !["", "PORTMAP"].contains(&ports))
+    });
+    let found = listeners.chain(constants.chain(asked).map(|(at, _)| at));
+    found
+        .map(|at| finding(text, at, "a fixed port: `midas_lab::free_port` holds one that is free".to_owned()))
+        .collect()
+}
+
+/// Whether the address that begins here has a port other than 0. The last of all ports is for what is refused.
+fn listens_on_fixed_port(value: &str) -> bool {
+    let begin = value.trim_start_matches([' ', '"', '\\', '[', '(', '&', ',']);
+    let address = begin.split(['"', '\\', ')', ' ', '\n']).next().unwrap_or_default();
+    let pair = begin.split([')', '\n']).next().and_then(|pair| pair.split_once(", ")).map(|(_, port)| port);
+    let ports = [address.rsplit_once(':').map(|(_, port)| port), pair];
+    ports.into_iter().flatten().filter_map(|port| port.parse::<u16>().ok()).any(|port| port != 0 && port != u16::MAX)
+}
+
 /// The first thing a `no_std` crate says, below its header, is that it is one.
 pub(crate) fn missing_no_std(source: &Source) -> Vec<Finding> {
     let first = source.code.trim_start();
@@ -165,6 +198,27 @@ mod tests {
         check(
             pauses,
             &[("x\nstd::thread::sleep(LOOK);", &[2]), ("\"sleep 1\"; sleeps();", &[]), ("child.try_wait()", &[1])],
+        );
+    }
+
+    #[test]
+    fn a_fixed_port_is_found() {
+        check(
+            fixed_ports,
+            &[
+                ("x\nconst NFS: u16 = 2049;", &[2]),
+                ("const PORTMAP: u16 = 111; const ANY: u16 = 0;", &[]),
+                ("loopback(3, &[7049])", &[1]),
+                ("loopback(3, &[NFS, MOUNT])", &[1]),
+                ("loopback(1, &[]); loopback(1, &[PORTMAP])", &[]),
+                ("TcpListener::bind(\"127.0.0.1:7049\")", &[1]),
+                ("UdpSocket::bind((host, 2049)).unwrap()", &[1]),
+                ("bind((host, 0)); bind(\"127.0.0.1:0\"); bind((host, port)); bind(address)", &[]),
+                ("\"nfs = \\\"127.0.0.1:2049\\\"\"", &[1]),
+                ("\"nfs = [\\\"[::1]:0\\\", \\\"127.0.0.1:0\\\"]\"", &[]),
+                ("&[\"--listen\", \"[::1]:12049\"]", &[1]),
+                ("\"--listen 127.0.0.1:65535 --servers 2\", \"--listen 127.0.0.1:0\"", &[]),
+            ],
         );
     }
 

@@ -42,6 +42,17 @@ fn tests_wait_for_events() {
 }
 
 #[test]
+fn tests_listen_on_ports_that_nobody_else_has() {
+    // What gives ports out takes them as they come.
+    let giver = "crates/lab/src/address.rs";
+    let tests = |source: &Source| {
+        let path = &source.path;
+        (path.contains("/tests/") && !path.contains("/src/") || path.starts_with("crates/lab/src/")) && path != giver
+    };
+    over(|| rust_files().into_iter().filter(tests).collect(), code::fixed_ports);
+}
+
+#[test]
 fn type_names_say_what_the_type_is() {
     over(rust_files, code::empty_type_names);
 }

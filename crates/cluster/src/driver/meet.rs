@@ -1,12 +1,12 @@
 //! How a line comes to be: accepted or dialled, greeted, proven.
 
 use super::{Driver, FIRST};
-use crate::greeting::{common, letter};
+use crate::greeting::{Greeting, common, letter};
 use crate::line::{Incoming, Line, Stage};
 use crate::peer::Heard;
 use crate::refusal::Refusal;
 use crate::session::{Kind, Open, Seal};
-use crate::settings::Above;
+use crate::settings::{Above, Unequal};
 use crate::views::Told;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
@@ -77,7 +77,7 @@ impl<A: Above> Driver<A> {
         let peer = self.settings.members.iter().position(|member| member.name == greeting.from);
         let peer = peer.map(|peer| peer as u8).filter(|peer| *peer != self.me && greeting.to == self.settings.me);
         let peer = peer.ok_or(Refusal::Member)?;
-        let version = common(&self.settings.versions, &greeting.versions)?;
+        let version = self.common(peer, &greeting)?;
         let answer = self.greeting(peer).map_err(|_| Refusal::Late)?.answer(&self.settings.key, &asked);
         let open = Open::new(asked.keys(&self.settings.key, &answer));
         let line = &mut self.lines[key];
@@ -98,7 +98,8 @@ impl<A: Above> Driver<A> {
         if !named {
             return Err(Refusal::Member);
         }
-        let version = common(&self.settings.versions, &greeting.versions)?;
+        let version = self.common(index, &greeting)?;
+        let Stage::Dialling(_, asked) = &self.lines[key].stage else { return Err(Refusal::Garbage) };
         let seal = Seal::new(asked.keys(&self.settings.key, &answer));
         self.lines[key].stage = Stage::Sending(index, seal);
         let Some(peer) = &mut self.peers[usize::from(index)] else { return Err(Refusal::Member) };
@@ -113,6 +114,21 @@ impl<A: Above> Driver<A> {
         self.views.tell(Told::Reconnected(index));
         self.relink(index);
         Ok(answer.len())
+    }
+
+    /// The version that a member and this one speak. One that speaks none of ours is told of, once.
+    fn common(&mut self, index: u8, greeting: &Greeting) -> Result<u16, Refusal> {
+        let version = common(&self.settings.versions, &greeting.versions);
+        let theirs = Unequal { versions: greeting.versions.clone(), software: greeting.software.clone() };
+        let unequal = version.is_err().then_some(theirs);
+        let Some(peer) = &mut self.peers[usize::from(index)] else { return version };
+        if peer.unequal != unequal {
+            peer.unequal.clone_from(&unequal);
+            if let Some(unequal) = &unequal {
+                self.above.unequal(index, unequal);
+            }
+        }
+        version
     }
 
     /// A frame came under the session's keys: the greeting was not an old one.

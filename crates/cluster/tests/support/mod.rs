@@ -1,7 +1,7 @@
 //! Members on loopback addresses, with paths between them that can be cut, each way for itself.
 
-use midas_cluster::{Above, Cluster, Key, Link, Member, Sender, Settings, Status, View};
-use midas_lab::{Scratch, loopback, until};
+use midas_cluster::{Above, Cluster, Key, Link, Member, Sender, Settings, Status, Unequal, View};
+use midas_lab::{Scratch, common_port, loopback, until};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -20,6 +20,7 @@ pub struct Facts {
     pub frames: Vec<(u8, u64, u16, Vec<u8>)>,
     pub datagrams: Vec<(u8, Vec<u8>)>,
     pub links: Vec<(u8, Link)>,
+    pub unequal: Vec<(u8, RangeInclusive<u16>)>,
     pub ticks: usize,
 }
 
@@ -55,6 +56,10 @@ impl Above for Echo {
         self.seen.note(|facts| facts.datagrams.push((from, bytes.to_vec())));
     }
 
+    fn unequal(&mut self, peer: u8, unequal: &Unequal) {
+        self.seen.note(|facts| facts.unequal.push((peer, unequal.versions.clone())));
+    }
+
     fn link(&mut self, peer: u8, link: Link) {
         self.seen.note(|facts| facts.links.push((peer, link)));
     }
@@ -80,8 +85,9 @@ pub struct World {
 impl World {
     /// So many members with paths between them, none started.
     pub fn new(count: usize) -> Self {
-        let first = u32::from(loopback(count, &[PORT]));
-        let address = |index: usize| SocketAddr::from((Ipv4Addr::from(first + index as u32), PORT));
+        let first = loopback(count, &[]);
+        let port = common_port(first, count);
+        let address = |index: usize| SocketAddr::from((Ipv4Addr::from(u32::from(first) + index as u32), port));
         let addresses: Vec<SocketAddr> = (0..count).map(address).collect();
         let path = |from: usize, to: usize| (from != to).then(|| Path::new(addresses[from], addresses[to]));
         let paths = (0..count).map(|from| (0..count).map(|to| path(from, to)).collect()).collect();
@@ -185,5 +191,3 @@ pub fn nobody(sender: Sender) -> impl Above {
 pub fn name(index: usize) -> String {
     ["a", "b", "c", "d", "e"][index].to_owned()
 }
-
-const PORT: u16 = 7049;

@@ -1,5 +1,6 @@
 //! The path from one member to another: TCP connections and datagrams are carried on, or cut, or bent.
 
+use midas_lab::free_port;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +25,8 @@ struct State {
 
 impl Path {
     pub fn new(from: SocketAddr, to: SocketAddr) -> Self {
-        let listener = TcpListener::bind((from.ip(), 0)).expect("a loopback address can be listened on");
-        let address = listener.local_addr().expect("a listener has an address");
+        let address = SocketAddr::new(from.ip(), free_port(from.ip()));
+        let listener = TcpListener::bind(address).expect("the port is ours");
         let state = Arc::new(State {
             cut: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -33,7 +34,7 @@ impl Path {
             said: Mutex::default(),
             bend: AtomicBool::new(false),
         });
-        let udp = UdpSocket::bind(address).expect("the port is free for datagrams too");
+        let udp = UdpSocket::bind(address).expect("the port is ours for datagrams too");
         let shared = Arc::clone(&state);
         thread::spawn(move || carry_datagrams(&udp, to, &shared));
         let shared = Arc::clone(&state);

@@ -47,12 +47,13 @@ impl Clock {
 #[derive(Debug)]
 pub(super) struct Changes<K> {
     places: Vec<u64>,
+    spread: Fixed,
     of: PhantomData<K>,
 }
 
 impl<K: Hash> Changes<K> {
-    pub(super) fn new() -> Self {
-        Self { places: Vec::new(), of: PhantomData }
+    pub(super) fn new(spread: Fixed) -> Self {
+        Self { places: Vec::new(), spread, of: PhantomData }
     }
 
     /// A mutation of the key begins or ends.
@@ -60,17 +61,18 @@ impl<K: Hash> Changes<K> {
         if self.places.is_empty() {
             self.places.resize(PLACES, 0);
         }
-        self.places[place_of(key)] = change;
+        let place = self.place_of(key);
+        self.places[place] = change;
     }
 
     /// Whether a mutation of the key began or ended since this read left.
     pub(super) fn since(&self, left: Left, key: &K) -> bool {
-        self.places.get(place_of(key)).is_some_and(|change| *change > left.changes)
+        self.places.get(self.place_of(key)).is_some_and(|change| *change > left.changes)
     }
-}
 
-fn place_of<K: Hash>(key: &K) -> usize {
-    (Fixed::of(key) >> PLACE_SHIFT) as usize % PLACES
+    fn place_of(&self, key: &K) -> usize {
+        (self.spread.of(key) >> PLACE_SHIFT) as usize % PLACES
+    }
 }
 
 /// Of one shard; 8 bytes each, made when something changes for the first time.
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_read_sees_the_changes_after_it_and_not_those_before() {
-        let (clock, mut changes) = (Clock::default(), Changes::new());
+        let (clock, mut changes) = (Clock::default(), Changes::new(Fixed::default()));
         let before = clock.left(Time::ZERO);
         changes.note(&1u64, clock.tick());
         let after = clock.left(Time::ZERO);

@@ -52,8 +52,8 @@ struct Newest {
 }
 
 impl<K: Copy + Eq + Hash> Flights<K> {
-    pub(super) fn new(keys_max: usize) -> Self {
-        Self { open: HashMap::with_hasher(Fixed), next: 0, keys_max }
+    pub(super) fn new(keys_max: usize, spread: Fixed) -> Self {
+        Self { open: HashMap::with_hasher(spread), next: 0, keys_max }
     }
 
     /// A flight that this read may join. `fills`: whether a flight that left then could still fill.
@@ -123,7 +123,7 @@ mod tests {
             (true, false, [false, false, true]),
         ];
         for (sent, fills, want) in cases {
-            let mut flights = Flights::new(8);
+            let mut flights = Flights::new(8, Fixed::default());
             let fetch = begin(&mut flights, 1);
             if sent {
                 flights.sent(&fetch);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_the_youngest_flight_of_a_call_is_joined_and_none_once_that_has_landed() {
-        let mut flights = Flights::new(8);
+        let mut flights = Flights::new(8, Fixed::default());
         let (old, young) = (begin(&mut flights, 1), begin(&mut flights, 1));
         assert_eq!(flights.join(&1, Joins::Any, |_| true), Some(young.flight()));
         flights.end(young);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_a_flight_is_not_joined() {
-        let mut flights = Flights::new(1);
+        let mut flights = Flights::new(1, Fixed::default());
         let (first, second) = (begin(&mut flights, 1), begin(&mut flights, 2));
         assert_eq!(flights.join(&2, Joins::Any, |_| true), None);
         flights.end(second);

@@ -1,19 +1,32 @@
-//! The hash of every table in the core: the same on every run and platform, so that one seed stays one world.
+//! The hash of every table in the core: with one seed the same on every run and platform, so that
+//! one seed stays one world.
 //!
-//! Why not a keyed hash: a key is a digest that the driver makes of what clients send; a driver that must resist chosen keys
-//! keys that digest. Here the mix only has to spread.
+//! A key is a digest of what clients send, and clients know how it is made: they could choose names
+//! whose keys all fall into one place. A daemon therefore draws a seed that they do not know
+//! (`Settings::spread`); a simulation has none.
 
 use crate::rng::mix;
 use core::hash::{BuildHasher, Hash, Hasher};
 
-/// Builds [`Folding`]; has no state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Fixed;
+/// Builds [`Folding`] from a seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed(u64);
 
 impl Fixed {
+    /// The hash of this seed; 0 where nobody chooses keys.
+    pub const fn new(seed: u64) -> Self {
+        Self(mix(seed) ^ mix(0) ^ SEED)
+    }
+
     /// The hash of one value.
-    pub fn of<K: Hash>(key: &K) -> u64 {
-        Self.hash_one(key)
+    pub fn of<K: Hash>(self, key: &K) -> u64 {
+        self.hash_one(key)
+    }
+}
+
+impl Default for Fixed {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 
@@ -21,7 +34,7 @@ impl BuildHasher for Fixed {
     type Hasher = Folding;
 
     fn build_hasher(&self) -> Folding {
-        Folding(SEED)
+        Folding(self.0)
     }
 }
 
@@ -72,12 +85,24 @@ mod tests {
         let mut low = [0u32; 16];
         let mut high = [0u32; 16];
         for key in 0..16_000u64 {
-            let hash = Fixed::of(&key);
+            let hash = Fixed::default().of(&key);
             low[(hash & 15) as usize] += 1;
             high[(hash >> 60) as usize] += 1;
         }
         assert!(low.iter().chain(&high).all(|&n| (880..1120).contains(&n)), "{low:?} {high:?}");
-        assert_ne!(Fixed::of(&[0u8; 8].as_slice()), Fixed::of(&[0u8; 9].as_slice()));
-        assert_eq!(Fixed::of(&7u64), Fixed::of(&7u64));
+        let fixed = Fixed::default();
+        assert_ne!(fixed.of(&[0u8; 8].as_slice()), fixed.of(&[0u8; 9].as_slice()));
+        assert_eq!(fixed.of(&7u64), Fixed::new(0).of(&7u64));
+    }
+
+    /// Names that were chosen so that their keys fall together are spread by a seed that the chooser did not know.
+    #[test]
+    fn keys_that_are_chosen_for_one_seed_spread_under_another() {
+        let (known, drawn) = (Fixed::default(), Fixed::new(0x1234_5678_9abc_def1));
+        let chosen: alloc::vec::Vec<u64> = (0..4_000_000u64).filter(|key| known.of(key) % 4096 == 7).collect();
+        let mut places: alloc::vec::Vec<u64> = chosen.iter().map(|key| drawn.of(key) % 4096).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert!(chosen.len() > 900 && places.len() > chosen.len() * 3 / 4, "{} of {}", places.len(), chosen.len());
     }
 }

@@ -62,8 +62,8 @@ struct State {
 
 impl<K: Copy + Eq + Hash> Marks<K> {
     /// `all_until`: until then every key is held.
-    pub(super) fn new(keys_max: usize, all_until: Time) -> Self {
-        Self { keys: HashMap::with_hasher(Fixed), all_until, keys_max }
+    pub(super) fn new(keys_max: usize, all_until: Time, spread: Fixed) -> Self {
+        Self { keys: HashMap::with_hasher(spread), all_until, keys_max }
     }
 
     pub(super) fn begin(&mut self, key: K, begun: Left) -> Mark<K> {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_key_is_marked_until_its_last_mark_ends_and_its_hold_is_over() {
-        let mut marks = Marks::new(8, Time::ZERO);
+        let mut marks = Marks::new(8, Time::ZERO, Fixed::default());
         let (first, second) = (marks.begin(1, BEGUN), marks.begin(1, BEGUN));
         marks.end(at(1), first, HOLD);
         assert_eq!(marks.of(at(2), &1), Marked::Pending);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_done_leaves_nothing_behind() {
-        let mut marks = Marks::new(8, Time::ZERO);
+        let mut marks = Marks::new(8, Time::ZERO, Fixed::default());
         let mark = marks.begin(1, BEGUN);
         marks.end(at(1), mark, Span::ZERO);
         assert_eq!((marks.of(at(1), &1), marks.len()), (Marked::No, 0));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn too_many_holds_become_one_hold_of_everything() {
-        let mut marks = Marks::new(2, Time::ZERO);
+        let mut marks = Marks::new(2, Time::ZERO, Fixed::default());
         for key in 0..3u8 {
             let _unfinished = marks.begin(key, BEGUN);
         }

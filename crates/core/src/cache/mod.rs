@@ -59,6 +59,7 @@ use ttl::Classes;
 /// The cache of one shard. `K` names what is read, `V` is what is answered.
 #[derive(Debug)]
 pub struct Cache<K, V> {
+    spread: Fixed,
     params: Params,
     rules: Rules,
     store: Store<K, V>,
@@ -162,13 +163,15 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
             CleanStart::No if rules.has(Rule::CleanStart) => now + params.server_hold_max,
             CleanStart::Yes | CleanStart::No => Time::ZERO,
         };
+        let spread = Fixed::new(params.spread);
         Self {
             params,
             rules,
-            store: Store::new(params.entries_max, params.bytes_max),
-            flights: Flights::new(flight::FLIGHT_KEYS_MAX),
-            marks: Marks::new(mark::MARKED_KEYS_MAX, all_until),
-            changes: Changes::new(),
+            spread,
+            store: Store::new(params.entries_max, params.bytes_max, spread),
+            flights: Flights::new(flight::FLIGHT_KEYS_MAX, spread),
+            marks: Marks::new(mark::MARKED_KEYS_MAX, all_until, spread),
+            changes: Changes::new(spread),
             clock,
             flushed: 0,
             pressure: Pressure::new(&params),
@@ -187,7 +190,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         if !self.params.mode.answers() {
             return None;
         }
-        let hash = Fixed::of(key);
+        let hash = self.spread.of(key);
         self.store.keep_within(self.bypass.limit());
         let room = self.store.full().then_some(self.store.len());
         let slot = self.store.read(hash, key);
@@ -206,13 +209,18 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     /// asked for fits.
     pub fn glance(&mut self, now: Time, key: &K) -> Option<Hit<'_, V>> {
         let mode = self.params.mode;
-        let slot = self.store.read(Fixed::of(key), key).filter(|_| mode.answers())?;
+        let slot = self.store.read(self.spread.of(key), key).filter(|_| mode.answers())?;
         served(now, mode, self.rules, &self.sampler, slot)
     }
 
     /// What is kept, to be changed in place by whoever knows what has become of it: it stays as large as it is, and until when.
     pub fn amend(&mut self, key: &K) -> Option<&mut V> {
-        self.store.read(Fixed::of(key), key)?.value.as_mut()
+        self.store.read(self.spread.of(key), key)?.value.as_mut()
+    }
+
+    /// Whether a value is kept for this key; asking does not count as a use of it.
+    pub fn contains(&self, key: &K) -> bool {
+        self.store.peek(key).is_some_and(|slot| slot.value.is_some())
     }
 
     /// A flight of this call that a read may join: one that could still fill what these guards protect (R14).
@@ -266,7 +274,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         }
         match self.params.mode {
             Mode::Strict => Next::Nothing,
-            Mode::Lease | Mode::Immutable => self.guard.verdict(now, Fixed::of(&key), verdict),
+            Mode::Lease | Mode::Immutable => self.guard.verdict(now, self.spread.of(&key), verdict),
             Mode::Ttl => {
                 self.sampler.verdict(now, class, verdict);
                 Next::Nothing
@@ -286,7 +294,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
 
     /// What the second look showed that [`Next::LookAgain`] asked for.
     pub fn looked_again(&mut self, now: Time, key: K, verdict: Verdict) -> Next {
-        self.guard.looked_again(now, Fixed::of(&key), verdict)
+        self.guard.looked_again(now, self.spread.of(&key), verdict)
     }
 
     /// The call of this ticket left for the server: from now on strict mode does not join it.
@@ -499,7 +507,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     }
 
     fn keep(&mut self, now: Time, left: Left, entry: &Entry<K>, value: V, facts: Facts) -> Result<Horizon, Refusal> {
-        let hash = Fixed::of(&entry.key);
+        let hash = self.spread.of(&entry.key);
         if !self.bypass.admits(hash) {
             return Err(Refusal::NotAdmitted);
         }

@@ -39,6 +39,8 @@ pub struct Settings {
     pub bypass_below: f64,
     /// Object estimator: evidence older than about this much observed time fades.
     pub memory: Span,
+    /// Spreads keys over tables; drawn at random where clients choose names.
+    pub spread: u64,
 }
 
 /// Settings that are possible. Private so that they stay so.
@@ -81,6 +83,7 @@ impl Default for Settings {
             pressure_quiet: Span::from_secs(2),
             bypass_below: 0.05,
             memory: Span::from_secs(30 * 24 * 3600),
+            spread: 0,
         }
     }
 }

@@ -15,6 +15,7 @@ pub(super) struct Pressure<K> {
     marks: u32,
     window: Span,
     quiet: Span,
+    spread: Fixed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,7 @@ impl<K: Copy + Eq + Hash> Pressure<K> {
             marks: params.pressure_marks,
             window: params.pressure_window,
             quiet: params.pressure_quiet,
+            spread: Fixed::new(params.spread),
         }
     }
 
@@ -41,7 +43,7 @@ impl<K: Copy + Eq + Hash> Pressure<K> {
             self.places.resize(PLACES, None);
         }
         let (marks, window, quiet) = (self.marks, self.window, self.quiet);
-        let place = &mut self.places[place_of(&key)];
+        let place = &mut self.places[place_of(self.spread, &key)];
         let fresh = Watch { key, marks: 1, first: now, last: now };
         *place = match *place {
             None if worth => None,
@@ -59,14 +61,14 @@ impl<K: Copy + Eq + Hash> Pressure<K> {
     /// Whether the key is held uncacheable.
     pub(super) fn holds(&self, now: Time, key: &K) -> bool {
         self.places
-            .get(place_of(key))
+            .get(place_of(self.spread, key))
             .and_then(Option::as_ref)
             .is_some_and(|watch| watch.key == *key && watch.marks >= self.marks && now.since(watch.last) < self.quiet)
     }
 }
 
-fn place_of<K: Hash>(key: &K) -> usize {
-    (Fixed::of(key) >> 32) as usize % PLACES
+fn place_of<K: Hash>(spread: Fixed, key: &K) -> usize {
+    (spread.of(key) >> 32) as usize % PLACES
 }
 
 /// Keys watched at once, at most.
@@ -107,7 +109,8 @@ mod tests {
     #[test]
     fn a_busy_key_keeps_its_place_and_a_quiet_one_gives_it_up() {
         let mut pressure = Pressure::new(&Params::default());
-        let rival = (1..1 << 20).find(|key: &u64| place_of(key) == place_of(&0)).unwrap();
+        let rival =
+            (1..1 << 20).find(|key: &u64| place_of(Fixed::default(), key) == place_of(Fixed::default(), &0)).unwrap();
         (0..8).for_each(|_| pressure.note(Time::ZERO, 0, false));
         (0..8).for_each(|_| pressure.note(Time::ZERO, rival, false));
         assert!(pressure.holds(Time::ZERO, &0) && !pressure.holds(Time::ZERO, &rival));

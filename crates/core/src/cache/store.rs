@@ -21,6 +21,7 @@ use hashbrown::{HashMap, HashTable};
 /// which `guarded` knows one slot of.
 #[derive(Debug)]
 pub(super) struct Store<K, V> {
+    spread: Fixed,
     index: HashTable<u32>,
     guarded: HashMap<K, u32, Fixed>,
     slots: Vec<Slot<K, V>>,
@@ -88,10 +89,11 @@ pub(super) struct Kept<V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Store<K, V> {
-    pub(super) fn new(entries_max: usize, bytes_max: usize) -> Self {
+    pub(super) fn new(entries_max: usize, bytes_max: usize, spread: Fixed) -> Self {
         Self {
+            spread,
             index: HashTable::new(),
-            guarded: HashMap::with_hasher(Fixed),
+            guarded: HashMap::with_hasher(spread),
             slots: Vec::new(),
             free: Vec::new(),
             small: VecDeque::new(),
@@ -120,7 +122,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
 
     /// The slot of a key.
     pub(super) fn peek(&self, key: &K) -> Option<&Slot<K, V>> {
-        self.find(Fixed::of(key), key).map(|at| &self.slots[at])
+        self.find(self.spread.of(key), key).map(|at| &self.slots[at])
     }
 
     /// Remembers what was learned about a key, and its value if one may be kept. Others go until both bounds hold.
@@ -150,7 +152,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
 
     /// Drops the value of a key, if there is one, and keeps what was learned.
     pub(super) fn forget(&mut self, key: &K) -> Dropped {
-        let Some(at) = self.find(Fixed::of(key), key) else { return Dropped { class: None, served: false } };
+        let Some(at) = self.find(self.spread.of(key), key) else { return Dropped { class: None, served: false } };
         let served = self.release(at);
         Dropped { class: Some(self.slots[at].class), served }
     }
@@ -251,8 +253,8 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
         self.link(at as usize, guard);
         let queue = if self.ghost.knows(hash) { &mut self.main } else { &mut self.small };
         queue.push_back(at);
-        let slots = &self.slots;
-        self.index.insert_unique(hash, at, |&at| Fixed::of(&slots[at as usize].key));
+        let (slots, spread) = (&self.slots, self.spread);
+        self.index.insert_unique(hash, at, |&at| spread.of(&slots[at as usize].key));
         at as usize
     }
 
@@ -328,7 +330,7 @@ impl<K: Copy + Eq + Hash, V> Store<K, V> {
     fn remove(&mut self, at: u32, to_ghost: bool) {
         self.release(at as usize);
         self.unlink(at as usize);
-        let hash = Fixed::of(&self.slots[at as usize].key);
+        let hash = self.spread.of(&self.slots[at as usize].key);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
             entry.remove();
         }
@@ -402,12 +404,12 @@ mod tests {
     fn put(store: &mut Store<u64, u64>, key: u64, cost: usize) {
         let history = History::first(Time::ZERO, None);
         let kept = Kept { value: key, horizon: Horizon::after(Time::ZERO, Span::FOREVER), cost };
-        store.put(Fixed::of(&key), Entry { key, guard: guard_of(key), class: Class(0) }, history, Some(kept));
+        store.put(Fixed::default().of(&key), Entry { key, guard: guard_of(key), class: Class(0) }, history, Some(kept));
     }
 
     /// A read that fills on a miss; true if it was a hit.
     fn read(store: &mut Store<u64, u64>, key: u64) -> bool {
-        let hit = store.read(Fixed::of(&key), &key).is_some_and(|slot| slot.value.is_some());
+        let hit = store.read(Fixed::default().of(&key), &key).is_some_and(|slot| slot.value.is_some());
         if !hit {
             put(store, key, 1);
         }
@@ -429,7 +431,7 @@ mod tests {
         assert!(queued.iter().all(ring));
         for at in queued {
             assert_eq!(
-                store.find(Fixed::of(&store.slots[at as usize].key), &store.slots[at as usize].key),
+                store.find(Fixed::default().of(&store.slots[at as usize].key), &store.slots[at as usize].key),
                 Some(at as usize)
             );
         }
@@ -438,7 +440,7 @@ mod tests {
     #[test]
     fn both_bounds_hold_under_random_load() {
         let mut rng = Rng::new(5);
-        let mut store = Store::new(100, 1_000);
+        let mut store = Store::new(100, 1_000, Fixed::default());
         for step in 0..20_000 {
             let key = rng.below(300) as u64;
             match rng.below(10) {
@@ -448,7 +450,7 @@ mod tests {
                     let values = |key: u64| store.peek(&key).is_some_and(|slot| slot.value.is_some());
                     assert!(!(guard_of(key)..guard_of(key) + 10).any(values));
                 }
-                1..5 => drop(store.read(Fixed::of(&key), &key).map(|slot| slot.class)),
+                1..5 => drop(store.read(Fixed::default().of(&key), &key).map(|slot| slot.class)),
                 5..10 => put(&mut store, key, rng.below(60)),
                 step => unreachable!("{step}"),
             }
@@ -464,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_lower_bound_is_reached_a_few_at_a_time() {
-        let mut store = Store::new(100, 1_000);
+        let mut store = Store::new(100, 1_000, Fixed::default());
         (0..100).for_each(|key| put(&mut store, key, 1));
         store.keep_within(10);
         assert_eq!(store.len(), 100 - SHRINK_STEP);
@@ -487,7 +489,7 @@ mod tests {
             }
             f64::from(hits) / (10 * ROOM) as f64
         };
-        let (mut store, mut rng) = (Store::new(ROOM, usize::MAX), Rng::new(3));
+        let (mut store, mut rng) = (Store::new(ROOM, usize::MAX, Fixed::default()), Rng::new(3));
         share(&mut store, &mut rng, false);
         let before = share(&mut store, &mut rng, false);
         let during = share(&mut store, &mut rng, true);

@@ -35,8 +35,30 @@ pub enum Bound {
     Uncommitted,
     /// Others may answer with the state before a mutation.
     Fenced,
+    /// Nobody knows what was changed before: after a start, or where there were too many fences,
+    /// everything stays at home.
+    Unknown,
+    /// No other server knows the object.
+    Maker,
     /// It was sent there and may have been executed.
     PerhapsExecuted,
+}
+
+impl Bound {
+    /// The words that users read, in the order of their codes.
+    pub const NAMES: [&'static str; 6] = ["listing", "uncommitted", "fence", "start", "maker", "doubt"];
+
+    /// The reason's code, dense from 0: for counting.
+    pub const fn code(self) -> usize {
+        match self {
+            Self::Listing => 0,
+            Self::Uncommitted => 1,
+            Self::Fenced => 2,
+            Self::Unknown => 3,
+            Self::Maker => 4,
+            Self::PerhapsExecuted => 5,
+        }
+    }
 }
 
 /// The feasible set of one call.
@@ -99,7 +121,7 @@ pub fn exclusion(servers: &Servers, target: &Target, server: ServerId) -> Option
         Some((only, bound)) if only != server => Some(match bound {
             Bound::Listing => Exclusion::ListingElsewhere,
             Bound::Uncommitted => Exclusion::UncommittedElsewhere,
-            Bound::Fenced => Exclusion::FencedElsewhere,
+            Bound::Fenced | Bound::Unknown | Bound::Maker => Exclusion::FencedElsewhere,
             Bound::PerhapsExecuted => Exclusion::PerhapsExecutedElsewhere,
         }),
         Some(_) => health_exclusion(servers, server).filter(|why| *why != Exclusion::Drained),

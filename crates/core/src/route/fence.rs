@@ -5,36 +5,146 @@
 
 use crate::id::ServerId;
 use crate::key::Key;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use alloc::collections::BTreeMap;
 
 /// At most [`FENCES_MAX`] fenced objects.
 #[derive(Clone, Debug, Default)]
 pub struct Fences {
-    by_object: BTreeMap<Key, (ServerId, Time)>,
+    by_object: BTreeMap<Key, Fence>,
     /// While this lies in the future everything goes home.
     all_until: Time,
+    /// No fence without a mutation under way ends before: until then there is no use in looking for one that has ended.
+    first_end: Time,
+    /// How many were left when those that had ended were last cleared away.
+    swept: usize,
+    /// The latest end of those that were forgotten within their grace: nobody can say what a server knew before that.
+    forgotten: Time,
+}
+
+/// One fenced object.
+#[derive(Clone, Copy, Debug)]
+struct Fence {
+    server: ServerId,
+    /// When it came to that server.
+    since: Time,
+    /// The end, if no mutation is under way; zero if there was none that changed anything.
+    until: Time,
+    /// Until then the object itself may be known as it was, and not only the names in it.
+    own_until: Time,
+    /// Mutations of the object that are under way, all at one server.
+    under_way: u32,
+    runs_at: ServerId,
+    /// Until then no further one leaves before those that are under way are over: another server waits for its turn.
+    drains_until: Time,
+}
+
+/// What becomes of a mutation that wants to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It may, and counts as under way.
+    Counted,
+    /// It may, and the table is full: everything is fenced.
+    Uncounted,
+    /// Another server is just changing the same, and nobody could say who was last: it waits.
+    Busy,
+}
+
+impl Fence {
+    fn at(now: Time, server: ServerId, until: Time) -> Self {
+        let (own_until, drains_until) = (Time::ZERO, Time::ZERO);
+        Self { server, since: now, until, own_until, under_way: 0, runs_at: server, drains_until }
+    }
+
+    fn comes_to(&mut self, now: Time, server: ServerId) {
+        if self.server != server {
+            (self.server, self.since) = (server, now);
+        }
+    }
+
+    fn stands(&self, now: Time) -> bool {
+        self.under_way > 0 || now < self.until
+    }
+
+    /// Whether a directory must be searched where the fence stands, whichever name is looked up.
+    fn binds_searches(&self, now: Time) -> bool {
+        self.under_way > 0 || now < self.own_until
+    }
+
+    /// Whether an answer may still come to a call that left while it stood.
+    fn counts(&self, now: Time) -> bool {
+        self.under_way > 0 || self.until > Time::ZERO && now < self.until + GRACE
+    }
 }
 
 impl Fences {
     /// No fence but one around everything until a point in time.
     pub fn new(all_until: Time) -> Self {
-        Self { by_object: BTreeMap::new(), all_until }
+        Self { all_until, ..Self::default() }
+    }
+
+    /// A mutation of an object wants to leave for a server: until it is over the object is read
+    /// there, or where the fence stands already. One that goes alone waits for all that are under
+    /// way. If the table is full everything is fenced until `otherwise`.
+    pub fn leave(&mut self, now: Time, (object, alone): (Key, bool), server: ServerId, otherwise: Time) -> Leave {
+        if !self.has_room(now, object) {
+            self.raise_all(otherwise);
+            return Leave::Uncounted;
+        }
+        let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, Time::ZERO));
+        if fence.under_way > 0 && (alone || fence.runs_at != server || now < fence.drains_until) {
+            if fence.runs_at != server {
+                fence.drains_until = now + TURN;
+            }
+            return Leave::Busy;
+        }
+        if !fence.stands(now) {
+            fence.comes_to(now, server);
+        }
+        fence.runs_at = server;
+        fence.under_way += 1;
+        Leave::Counted
+    }
+
+    /// A mutation that left is over, and has changed nothing.
+    pub fn spare(&mut self, now: Time, object: Key) {
+        if let Some(fence) = self.by_object.get_mut(&object) {
+            fence.under_way = fence.under_way.saturating_sub(1);
+            // What was changed before is still to be known by those who answer late.
+            if fence.counts(now) {
+                self.first_end = self.first_end.min(fence.until);
+            } else {
+                self.by_object.remove(&object);
+            }
+        }
     }
 
     /// Fences an object at the server that changed it.
     pub fn raise(&mut self, now: Time, object: Key, server: ServerId, until: Time) {
+        if let Some(fence) = self.raised(now, object, server, until) {
+            fence.own_until = fence.own_until.max(until);
+        }
+    }
+
+    /// Fences a directory at the server that changed a name in it, which has a fence of its own: other names are known
+    /// elsewhere as well.
+    pub fn raise_directory(&mut self, now: Time, directory: Key, server: ServerId, until: Time) {
+        self.raised(now, directory, server, until);
+    }
+
+    fn raised(&mut self, now: Time, object: Key, server: ServerId, until: Time) -> Option<&mut Fence> {
         if until <= now {
-            return;
+            return None;
         }
-        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
-            self.by_object.retain(|_, (_, until)| now < *until);
-        }
-        if self.by_object.len() >= FENCES_MAX && !self.by_object.contains_key(&object) {
+        if !self.has_room(now, object) {
             self.raise_all(until);
-            return;
+            return None;
         }
-        self.by_object.insert(object, (server, until));
+        self.first_end = self.first_end.min(until);
+        let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, until));
+        fence.comes_to(now, server);
+        fence.until = fence.until.max(until);
+        Some(fence)
     }
 
     /// Fences everything at home until a point in time.
@@ -44,34 +154,97 @@ impl Fences {
 
     /// The server that must answer for this object now.
     pub fn find(&self, now: Time, object: Key) -> Option<ServerId> {
-        self.fence(now, object).map(|(server, _)| server)
+        self.by_object.get(&object).filter(|fence| fence.stands(now)).map(|fence| fence.server)
     }
 
-    /// The server that must answer for a name: the one that changed it or its directory last, since an answer tells of both.
-    #[inline]
-    pub fn find_named(&self, now: Time, name: Key, directory: Key) -> Option<ServerId> {
-        let fences = [self.fence(now, name), self.fence(now, directory)];
-        fences.into_iter().flatten().max_by_key(|(_, until)| *until).map(|(server, _)| server)
+    /// The server that must look this name of a directory up now: where the name was changed, or the directory itself.
+    pub fn find_name(&self, now: Time, name: Key, directory: Key) -> Option<ServerId> {
+        let searched = || self.by_object.get(&directory).filter(|fence| fence.binds_searches(now));
+        self.find(now, name).or_else(|| searched().map(|fence| fence.server))
     }
 
-    #[inline]
-    fn fence(&self, now: Time, object: Key) -> Option<(ServerId, Time)> {
-        self.by_object.get(&object).filter(|(_, until)| now < *until).copied()
+    /// Whether the name was changed, and neither it nor its directory is being changed: whoever knows what it resolves
+    /// to can tell whether another server knows that too.
+    pub fn name_is_settled(&self, now: Time, name: Key, directory: Key) -> bool {
+        let settled = self.by_object.get(&name).is_some_and(|fence| fence.under_way == 0 && now < fence.until);
+        let searched = self.by_object.get(&directory).is_some_and(|fence| fence.binds_searches(now));
+        settled && !searched && !self.all(now)
+    }
+
+    /// Whether this server surely knew the newest state of an object from then on: it had the
+    /// fence, or there was none. None: there is only the fence around everything.
+    pub fn knew(&self, then: Time, object: Key, server: ServerId) -> Option<bool> {
+        match self.by_object.get(&object).filter(|fence| fence.stands(then)) {
+            Some(fence) => Some(fence.server == server && fence.since <= then),
+            None if self.all(then) => None,
+            None => Some(then >= self.forgotten),
+        }
+    }
+
+    /// Whether a fence of this object lasts longer than that.
+    pub fn lasts_past(&self, object: Key, end: Time) -> bool {
+        self.by_object.get(&object).is_some_and(|fence| fence.stands(end))
     }
 
     /// Whether every object counts as fenced at home.
     pub fn all(&self, now: Time) -> bool {
         now < self.all_until
     }
+
+    /// Objects that have a fence of their own, or had one that nobody has cleared away.
+    pub fn len(&self) -> usize {
+        self.by_object.len()
+    }
+
+    /// Objects that have a fence of their own now.
+    pub fn standing(&self, now: Time) -> usize {
+        self.by_object.values().filter(|fence| fence.stands(now)).count()
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.by_object.is_empty()
+    }
+
+    /// Whether an object has a fence, or can be given one.
+    fn has_room(&mut self, now: Time, object: Key) -> bool {
+        if self.by_object.contains_key(&object) {
+            return true;
+        }
+        // Each time it has doubled: so clearing away costs little for each fence, and what has ended does not stay.
+        if self.by_object.len() >= SWEEP_LEAST.max(2 * self.swept) {
+            self.by_object.retain(|_, fence| fence.counts(now));
+            self.swept = self.by_object.len();
+        }
+        if self.by_object.len() >= FENCES_MAX && self.first_end <= now {
+            let forgotten = &mut self.forgotten;
+            self.by_object.retain(|_, fence| {
+                let stands = fence.stands(now);
+                if !stands {
+                    *forgotten = (*forgotten).max(fence.until);
+                }
+                stands
+            });
+            let ends = self.by_object.values().filter(|fence| fence.under_way == 0).map(|fence| fence.until);
+            self.first_end = ends.min().unwrap_or(Time::FAR);
+            self.swept = self.by_object.len();
+        }
+        self.by_object.len() < FENCES_MAX
+    }
 }
 
+/// How long those who change an object at one server let those wait who would come between another server and its turn.
+const TURN: Span = Span::from_millis(100);
+/// How long after its end a fence is known: calls that left before may take as long to be answered.
+const GRACE: Span = Span::from_secs(60);
 /// Fences kept one by one.
 pub const FENCES_MAX: usize = 1 << 16;
+/// Fewer are not worth clearing away.
+const SWEEP_LEAST: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
 
     #[test]
     fn a_fence_is_never_forgotten_early() {
@@ -85,17 +258,125 @@ mod tests {
         assert!(fences.all(now) && !fences.all(until));
         fences.raise(until, Key(1 << 40), ServerId(2), until + Span::from_secs(1));
         assert_eq!(fences.find(until, Key(1 << 40)), Some(ServerId(2)));
+        assert_eq!(fences.len(), 1, "what has ended makes room");
     }
 
     #[test]
-    fn of_a_name_and_its_directory_the_one_that_was_changed_last_counts() {
+    fn a_mutation_that_is_under_way_fences_and_one_that_changed_nothing_leaves_no_fence() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "nobody knows when they will be over");
+        fences.spare(later(1), Key(1));
+        assert_eq!(fences.find(later(1), Key(1)), Some(ServerId(1)));
+        fences.spare(later(1), Key(1));
+        assert_eq!((fences.find(later(1), Key(1)), fences.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn what_is_spared_after_a_fence_has_ended_does_not_make_an_older_answer_true() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        fences.raise(now, Key(1), ServerId(1), later(60));
+        for (at, known) in [(61, Some(false)), (121, Some(true))] {
+            assert_eq!(fences.leave(later(at), (Key(1), false), ServerId(1), later(600)), Leave::Counted);
+            fences.spare(later(at), Key(1));
+            assert_eq!(fences.find(later(at), Key(1)), None);
+            assert_eq!(fences.knew(later(59), Key(1), ServerId(2)), known, "{at} s");
+        }
+        assert!(fences.is_empty());
+    }
+
+    #[test]
+    fn what_has_ended_long_ago_is_cleared_away_before_the_table_is_full() {
+        let (mut fences, mut now) = (Fences::default(), Time::from_nanos(1));
+        for key in 0..100 * SWEEP_LEAST as u64 {
+            now += Span::from_secs(1);
+            fences.raise(now, Key(key), ServerId(1), now + Span::from_secs(60));
+            assert!(fences.len() <= SWEEP_LEAST, "{key}");
+        }
+        assert_eq!(fences.standing(now), 60);
+    }
+
+    #[test]
+    fn what_a_full_table_has_forgotten_is_not_believed() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        for key in 0..FENCES_MAX as u64 {
+            fences.raise(now, Key(key), ServerId(1), later(60));
+        }
+        fences.raise(later(60), Key(1 << 40), ServerId(2), later(120));
+        assert_eq!(fences.knew(later(59), Key(1), ServerId(2)), Some(false));
+        assert_eq!(fences.knew(later(60), Key(1), ServerId(2)), Some(true));
+    }
+
+    #[test]
+    fn two_servers_never_change_one_object_at_a_time_and_neither_is_kept_waiting() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |millis| now + Span::from_millis(millis);
+        let leave =
+            |fences: &mut Fences, server, at| fences.leave(at, (Key(1), false), ServerId(server), later(60_000));
+        assert_eq!(leave(&mut fences, 1, now), Leave::Counted);
+        assert_eq!(leave(&mut fences, 2, now), Leave::Busy);
+        assert_eq!(leave(&mut fences, 1, later(1)), Leave::Busy, "the other waits for its turn");
+        fences.spare(later(2), Key(1));
+        assert_eq!(leave(&mut fences, 2, later(2)), Leave::Counted);
+        assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy);
+        let alone = fences.leave(later(200), (Key(1), true), ServerId(2), later(60_000));
+        assert_eq!(alone, Leave::Busy, "one that goes alone waits for its own server too");
+    }
+
+    #[test]
+    fn who_has_a_fence_now_did_not_know_before_it_came_there() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |seconds| now + Span::from_secs(seconds);
+        fences.raise(now, Key(1), ServerId(1), later(60));
+        fences.raise(later(2), Key(1), ServerId(2), later(62));
+        let knew = |server, at| fences.knew(later(at), Key(1), ServerId(server));
+        assert_eq!([knew(2, 1), knew(2, 2), knew(1, 1), knew(1, 62)], [false, true, false, true].map(Some));
+    }
+
+    #[test]
+    fn one_that_changed_nothing_leaves_the_fence_of_another_as_it_is() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(10));
-        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(1)));
-        fences.raise(now, Key(2), ServerId(2), later(20));
-        assert_eq!(fences.find_named(now, Key(1), Key(2)), Some(ServerId(2)));
-        assert_eq!(fences.find_named(later(20), Key(1), Key(2)), None);
+        assert_eq!(fences.leave(later(1), (Key(1), false), ServerId(2), later(60)), Leave::Counted);
+        assert!(fences.lasts_past(Key(1), later(10)), "nobody knows when it will be over");
+        fences.spare(later(2), Key(1));
+        assert_eq!(fences.find(later(9), Key(1)), Some(ServerId(1)));
+        assert!(!fences.lasts_past(Key(1), later(10)) && fences.lasts_past(Key(1), later(9)));
+    }
+
+    #[test]
+    fn a_name_is_looked_up_where_it_was_changed_and_other_names_of_its_directory_anywhere() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let (later, [directory, name, other]) = (|seconds| now + Span::from_secs(seconds), [Key(1), Key(2), Key(3)]);
+        fences.raise(now, name, ServerId(1), later(60));
+        fences.raise_directory(now, directory, ServerId(1), later(60));
+        assert_eq!(fences.find_name(later(1), name, directory), Some(ServerId(1)));
+        assert_eq!(fences.find_name(later(1), other, directory), None);
+        assert_eq!(
+            fences.find(later(1), directory),
+            Some(ServerId(1)),
+            "its attributes and its listing are known there"
+        );
+        assert!(fences.name_is_settled(later(1), name, directory));
+        assert!(!fences.name_is_settled(later(1), other, directory), "it has no fence");
+        // Who may search it has changed.
+        fences.raise(later(2), directory, ServerId(1), later(10));
+        assert_eq!(fences.find_name(later(3), other, directory), Some(ServerId(1)));
+        assert!(!fences.name_is_settled(later(3), name, directory));
+        assert_eq!(fences.find_name(later(11), other, directory), None);
+        for key in [name, directory] {
+            assert_eq!(fences.leave(later(12), (key, false), ServerId(1), later(90)), Leave::Counted);
+            assert!(!fences.name_is_settled(later(12), name, directory), "it is being changed");
+            fences.spare(later(12), key);
+            assert!(fences.name_is_settled(later(12), name, directory));
+        }
+        fences.raise_all(later(20));
+        assert!(!fences.name_is_settled(later(13), name, directory), "nobody knows what else was changed");
     }
 
     #[test]

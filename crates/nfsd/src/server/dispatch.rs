@@ -1,11 +1,12 @@
 //! What a server does with a record: refuse it, answer it at once, or let it wait for a worker. No sockets here.
 
+use super::attribute_cache::{AttributeCache, Truly};
 use super::fault::Fault;
 use super::service::ServiceTimes;
 use super::station::Station;
 use super::truth::{Executed, Mark, Truth};
 use crate::{Identity, Namespace, User};
-use midas_net::{Known, Replays, Verdict};
+use midas_net::{CallId, DigestKey, Known, Replays, Terms, Verdict};
 use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};
@@ -27,9 +28,13 @@ pub(super) struct Server {
     mappings: Vec<Mapping>,
     service: ServiceTimes,
     replays: Replays<Asker>,
+    /// What calls are known by.
+    digests: DigestKey,
     mounts: VecDeque<(IpAddr, Vec<u8>)>,
     machines: RandomState,
     atime: bool,
+    /// What it answers from, if it believes for a while what it once knew.
+    cache: Option<AttributeCache>,
     started: Instant,
     arrivals: u64,
 }
@@ -45,6 +50,7 @@ pub(super) struct Parts {
     pub(super) truth: Option<Arc<Truth>>,
     pub(super) machines: RandomState,
     pub(super) atime: bool,
+    pub(super) attribute_cache: Duration,
 }
 
 /// Where an answer goes: a connection, and which of those that had its place.
@@ -61,6 +67,8 @@ pub(super) struct Origin {
     pub(super) client: IpAddr,
     pub(super) local: IpAddr,
     pub(super) door: Door,
+    /// Whether the client has closed its side: what it sent before is late.
+    pub(super) closed: bool,
 }
 
 /// Which socket it came in by.
@@ -116,10 +124,12 @@ impl Server {
             export: parts.export,
             mappings: parts.mappings,
             service: parts.service,
-            replays: Replays::new(),
+            replays: Replays::new(Terms::of_one_in(1)),
+            digests: DigestKey::random(),
             mounts: VecDeque::new(),
             machines: parts.machines,
             atime: parts.atime,
+            cache: (!parts.attribute_cache.is_zero()).then(|| AttributeCache::new(parts.attribute_cache)),
             started: now,
             arrivals: 0,
         }
@@ -207,11 +217,12 @@ impl Server {
         }
         let service = if job.is_none() { self.demand(procedure) } else { Duration::ZERO };
         let queues = job.is_none() && (waits || !service.is_zero() || self.station.len() > 0);
-        // A WRITE or COMMIT is known only while it waits: executed again later it does no harm, overtaken by itself it does.
         let known = match job.and_then(|job| job.known) {
             Some(known) => Some(known),
-            None if procedure.idempotent() && !(queues && writes(procedure)) => None,
-            None => match self.replays.begin(now, origin.client, call.xid, procedure, record, origin.asker) {
+            None if procedure.idempotent() && !writes(procedure) => None,
+            // A client that is gone may have sent it again elsewhere, and something newer after it.
+            None if job.is_none() && origin.closed => return Ok(Taken::Ignored),
+            None => match self.replays.begin(now, self.call_id(origin, procedure, record), origin.asker) {
                 Verdict::New(known) => Some(known),
                 Verdict::Joined(displaced) => return Ok(Taken::Joined { displaced }),
                 Verdict::Done(_) if waits => None,
@@ -227,6 +238,10 @@ impl Server {
         let took = job.map_or(Duration::ZERO, |job| job.took);
         let newest = self.execute((now, took), call.xid, credential, &arguments, known.as_ref(), out);
         Ok(newest.map_or(Taken::Answered, Taken::AnsweredTo))
+    }
+
+    fn call_id(&self, origin: &Origin, procedure: Procedure, record: &[u8]) -> CallId {
+        CallId::new(&self.digests, origin.client, procedure, record)
     }
 
     fn later(
@@ -267,7 +282,13 @@ impl Server {
         let begin = record::begin(out);
         rpc::Reply::accept(out, xid);
         let results = out.len();
-        let status = self.namespace.execute(&self.identity, &who, call, out);
+        let status = match &mut self.cache {
+            None => self.namespace.execute(&self.identity, &who, call, out),
+            Some(cache) => {
+                let truly = Truly { namespace: &self.namespace, identity: &self.identity, now };
+                cache.execute(truly, &who, call, out)
+            }
+        };
         record::end(out, begin);
         if let nfs3::Call::Read { file, .. } = call
             && self.atime
@@ -281,11 +302,7 @@ impl Server {
             let server = self.identity.server;
             truth.executed(now, Executed { at: Duration::ZERO, took, server, procedure, mark, status }, unique);
         }
-        let known = known?;
-        match writes(procedure) {
-            true => self.replays.forget(known),
-            false => self.replays.finish(known, &out[results..]),
-        }
+        self.replays.finish(now, known?, &out[results..])
     }
 
     /// The client's own number for a call, and whether it makes them unique.
@@ -310,7 +327,8 @@ impl Server {
             | Fault::Down
             | Fault::OtherHandles
             | Fault::WrongXid
-            | Fault::HalfReply => false,
+            | Fault::HalfReply
+            | Fault::Mute => false,
         }
     }
 
@@ -335,6 +353,9 @@ impl Server {
     pub(super) fn restart(&mut self, now: Instant) {
         self.station.clear(now);
         self.replays.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
         self.namespace.crash(self.identity.server);
         self.identity.write_verifier = write_verifier(self.identity.server);
     }
@@ -427,7 +448,7 @@ fn accept(out: &mut Vec<u8>, xid: u32, results: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Data, which a late copy of the same call must not overwrite.
+/// Whether it changes data, which a late copy of the same call must not bring back.
 const fn writes(procedure: Procedure) -> bool {
     matches!(procedure, Procedure::Write | Procedure::Commit)
 }

@@ -5,11 +5,12 @@
 
 use super::dispatch::{Asker, Door, Finished, Origin, SMALL, Server, Taken};
 use super::fault::Fault;
-use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Scratch, local_for};
+use midas_net::{Alarm, Budget, Buffers, Connection, Ended, Flow, Go, Reservation, Scratch, local_for};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,10 +36,13 @@ pub(super) struct Loop {
     poll: Poll,
     listener: Option<TcpListener>,
     address: SocketAddr,
+    _kept: Reservation,
     portmap: Option<(TcpListener, UdpSocket)>,
     commands: Receiver<Command>,
     alarm: Alarm,
     peers: Slab<Peer>,
+    /// Who has which pair of addresses.
+    connections: HashMap<Ends, Asker>,
     generation: u32,
     buffers: Buffers,
     scratch: Scratch,
@@ -58,6 +62,13 @@ pub(super) struct Loop {
     /// Bytes of answers that are not sent yet or will come, over all peers.
     pending: usize,
     answer: Vec<u8>,
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ends {
+    client: SocketAddr,
+    local: SocketAddr,
 }
 
 /// What one server takes at most.
@@ -94,6 +105,7 @@ impl Default for Bounds {
 struct Peer {
     connection: Connection,
     origin: Origin,
+    ends: Ends,
     waiting: usize,
     /// Bytes of answers that will come.
     expected: usize,
@@ -118,6 +130,8 @@ impl Peer {
 pub(super) struct Doors {
     pub(super) poll: Poll,
     pub(super) listener: TcpListener,
+    /// Keeps the listener's port while nobody listens.
+    pub(super) kept: Reservation,
     pub(super) portmap: Option<(TcpListener, UdpSocket)>,
     pub(super) commands: Receiver<Command>,
 }
@@ -139,10 +153,12 @@ impl Loop {
             poll: doors.poll,
             listener: Some(doors.listener),
             address,
+            _kept: doors.kept,
             portmap: doors.portmap,
             commands: doors.commands,
             alarm,
             peers: Slab::new(),
+            connections: HashMap::new(),
             generation: 0,
             buffers: Buffers::new(),
             scratch: Scratch::new(),
@@ -174,10 +190,11 @@ impl Loop {
                 _ => {}
             }
             let now = Instant::now();
+            let mut knocks = [None; 2];
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(now, Door::Nfs),
-                    PORTMAP => self.accept(now, Door::Portmap),
+                    LISTENER => knocks[0] = Some(Door::Nfs),
+                    PORTMAP => knocks[1] = Some(Door::Portmap),
                     PORTMAP_UDP => self.datagrams(now),
                     ALARM => self.alarm.rang(),
                     WAKER => {
@@ -188,6 +205,8 @@ impl Loop {
                     Token(slot) => self.ready_now(slot - FIRST, event),
                 }
             }
+            // After what is told of older connections: a new one may have the slot of one that it replaces.
+            knocks.into_iter().flatten().for_each(|door| self.accept(now, door));
             self.serve(now);
             self.work(Instant::now());
             self.look_again(now);
@@ -202,7 +221,9 @@ impl Loop {
             self.end(slot);
             return;
         }
-        peer.read_closed |= event.is_read_closed();
+        if event.is_read_closed() {
+            (peer.read_closed, peer.origin.closed) = (true, true);
+        }
         if event.is_writable() && peer.connection.unsent() > 0 {
             self.flush(slot);
         }
@@ -420,7 +441,9 @@ impl Loop {
     }
 
     fn welcome(&mut self, now: Instant, socket: TcpStream, client: SocketAddr, door: Door) -> io::Result<()> {
-        let local = socket.local_addr()?.ip().to_canonical();
+        let ends = Ends { client, local: socket.local_addr()? };
+        let local = ends.local.ip().to_canonical();
+        self.replace(ends);
         let mut connection = Connection::new(socket, self.bounds.record, self.budget.clone())?;
         self.generation = self.generation.wrapping_add(1);
         let entry = self.peers.vacant_entry();
@@ -428,10 +451,12 @@ impl Loop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(connection.socket(), Token(FIRST + slot), interest)?;
         let asker = Asker { slot, generation: self.generation };
-        let origin = Origin { asker, client: client.ip().to_canonical(), local, door };
+        let origin = Origin { asker, client: client.ip().to_canonical(), local, door, closed: false };
+        self.connections.insert(ends, asker);
         entry.insert(Peer {
             connection,
             origin,
+            ends,
             waiting: 0,
             expected: 0,
             counted: 0,
@@ -442,6 +467,13 @@ impl Loop {
             heard: now,
         });
         Ok(())
+    }
+
+    /// An older connection between the same ends is over, whatever of it was not read.
+    fn replace(&mut self, ends: Ends) {
+        if let Some(slot) = self.connections.get(&ends).and_then(|older| self.slot_of(*older)) {
+            self.end(slot);
+        }
     }
 
     /// Portmap over UDP: one question, one answer, nothing else is taken.
@@ -455,7 +487,13 @@ impl Loop {
                 Err(_) => return,
             };
             let asker = Asker { slot: usize::MAX, generation: 0 };
-            let origin = Origin { asker, client: client.ip(), local: local_for(socket, client), door: Door::Portmap };
+            let origin = Origin {
+                asker,
+                client: client.ip(),
+                local: local_for(socket, client),
+                door: Door::Portmap,
+                closed: false,
+            };
             self.answer.clear();
             let taken = self.server.take(now, &origin, &question[..length], &mut self.answer);
             if taken == Taken::Answered {
@@ -500,6 +538,7 @@ impl Loop {
 
     fn drop_all(&mut self) {
         self.peers.clear();
+        self.connections.clear();
         self.ready.clear();
         self.paused.clear();
         self.pending = 0;
@@ -508,6 +547,9 @@ impl Loop {
     fn end(&mut self, slot: usize) {
         if let Some(peer) = self.peers.try_remove(slot) {
             self.pending -= peer.counted;
+            if self.connections.get(&peer.ends) == Some(&peer.origin.asker) {
+                self.connections.remove(&peer.ends);
+            }
         }
     }
 }
@@ -525,6 +567,10 @@ fn spoil(fault: Fault, out: &mut Vec<u8>, at: usize) -> bool {
         Fault::HalfReply => {
             out.truncate(at + (out.len() - at) / 2);
             true
+        }
+        Fault::Mute => {
+            out.truncate(at);
+            false
         }
         Fault::None
         | Fault::Hang

@@ -32,11 +32,13 @@ pub enum Fault {
     WrongXid,
     /// Each answer is cut in the middle, and the connection with it.
     HalfReply,
+    /// Calls are executed and none is answered; connections stay.
+    Mute,
 }
 
 impl Fault {
     /// What users may type.
-    pub const USAGE: &'static str = "none, hang, stall:1s/10s, slow:10ms, fail:IO (a status of RFC 1813), down, other-handles, wrong-xid, half-reply";
+    pub const USAGE: &'static str = "none, hang, stall:1s/10s, slow:10ms, fail:IO (a status of RFC 1813), down, other-handles, wrong-xid, half-reply, mute";
 
     /// The fault that was typed, or one line that says what is possible.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -62,6 +64,7 @@ impl Fault {
             ("other-handles", None) => Ok(Self::OtherHandles),
             ("wrong-xid", None) => Ok(Self::WrongXid),
             ("half-reply", None) => Ok(Self::HalfReply),
+            ("mute", None) => Ok(Self::Mute),
             _ => Err(impossible()),
         }
     }
@@ -83,6 +86,7 @@ impl fmt::Display for Fault {
             Self::OtherHandles => f.write_str("other-handles"),
             Self::WrongXid => f.write_str("wrong-xid"),
             Self::HalfReply => f.write_str("half-reply"),
+            Self::Mute => f.write_str("mute"),
         }
     }
 }
@@ -93,7 +97,9 @@ mod tests {
 
     #[test]
     fn faults_read_back_and_errors_say_what_is_possible() {
-        for text in ["none", "hang", "stall:1s/10s", "slow:10ms", "fail:IO", "down", "other-handles", "wrong-xid"] {
+        for text in
+            ["none", "hang", "stall:1s/10s", "slow:10ms", "fail:IO", "down", "other-handles", "wrong-xid", "mute"]
+        {
             assert_eq!(Fault::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "hung", "slow", "slow:fast", "fail:OK", "fail:EIO", "stall:1s", "stall:2s/1s", "down:1"] {

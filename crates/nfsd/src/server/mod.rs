@@ -1,5 +1,6 @@
 //! The servers: N of them in one process over one namespace, each a thread with its own sockets, queue and faults.
 
+mod attribute_cache;
 mod dispatch;
 mod event;
 mod fault;
@@ -15,6 +16,7 @@ pub use truth::{CHANGES_MOST, Executed, Mark, Queue, Seen, Truth};
 use crate::{Identity, Namespace};
 use dispatch::{Parts, Server, write_verifier};
 use event::{Doors, Loop};
+use midas_net::Reservation;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, portmap};
 use mio::net::{TcpListener, UdpSocket};
@@ -26,7 +28,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the servers are to be.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct Config {
     pub truth: bool,
     /// Whether a READ moves the atime of a file in memory.
     pub atime: bool,
+    /// How long a server answers with attributes and names that it once knew, whatever others change; zero: never.
+    pub attribute_cache: Duration,
 }
 
 impl Default for Config {
@@ -60,6 +64,7 @@ impl Default for Config {
             bounds: Bounds::default(),
             truth: false,
             atime: false,
+            attribute_cache: Duration::ZERO,
         }
     }
 }
@@ -84,8 +89,10 @@ impl Nfsd {
         let machines = RandomState::new();
         let mut nfsd = Self { running: Vec::new(), truth: truth.clone() };
         for (number, listen) in config.listen.iter().enumerate() {
-            let listener = TcpListener::bind(*listen).map_err(|error| at(*listen, &error))?;
-            let address = listener.local_addr()?;
+            // A server that is down keeps its port: another program that took it could not be told to give it back.
+            let kept = Reservation::beside(*listen).map_err(|error| at(*listen, &error))?;
+            let address = SocketAddr::new(listen.ip(), kept.port());
+            let listener = TcpListener::bind(address).map_err(|error| at(address, &error))?;
             let portmap = config.portmap.filter(|_| number == 0).map(doors_of_portmap).transpose()?;
             let mapper = portmap.as_ref().map(|(tcp, _)| tcp.local_addr()).transpose()?;
             let server = number as u16;
@@ -100,9 +107,10 @@ impl Nfsd {
                 truth: truth.clone(),
                 machines: machines.clone(),
                 atime: config.atime,
+                attribute_cache: config.attribute_cache,
             };
             let (commands, received) = channel();
-            let doors = Doors { poll: Poll::new()?, listener, portmap, commands: received };
+            let doors = Doors { poll: Poll::new()?, listener, kept, portmap, commands: received };
             let (event_loop, waker) = Loop::new(doors, Server::new(Instant::now(), parts), config.bounds)?;
             let thread = std::thread::Builder::new().name(format!("nfsd {number}")).spawn(|| event_loop.run())?;
             nfsd.running.push(Running { address, commands, waker, thread: Some(thread) });

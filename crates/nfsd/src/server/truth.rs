@@ -77,7 +77,7 @@ pub struct Seen {
     pub executed: Vec<Executed>,
     /// Executed calls that are too long ago to be kept.
     pub forgotten: u64,
-    /// Calls that change something and were executed again.
+    /// Calls that changed something, and did so again.
     pub doubles: u64,
     /// Calls that change something and came when no more could be remembered: compared only with those that were.
     pub uncompared: u64,
@@ -100,7 +100,8 @@ impl Truth {
         let changes = unique && !call.procedure.idempotent();
         if changes && inner.seen.len() >= SEEN_MOST && !inner.seen.contains_key(&call.mark) {
             inner.uncompared += 1;
-        } else if changes {
+        } else if changes && call.status == Nfsstat3::OK {
+            // One that was refused has changed nothing: a copy that finds its call done.
             let times = inner.seen.entry(call.mark).or_insert(0);
             *times += 1;
             inner.doubles += u64::from(*times > 1);

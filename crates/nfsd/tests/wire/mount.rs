@@ -76,8 +76,7 @@ fn words(values: &[u32]) -> Vec<u8> {
 #[test]
 fn k_getport_and_getaddr_answer_on_every_port_over_tcp_and_on_their_own_over_udp() {
     let mapper = SocketAddr::from(([127, 0, 0, 1], 0));
-    // A free port for both protocols is found by asking for one and taking it at once.
-    let free = std::net::TcpListener::bind(mapper).unwrap().local_addr().unwrap();
+    let free = SocketAddr::new(mapper.ip(), midas_lab::free_port(mapper.ip()));
     let (_nfsd, address) = start(&Config { portmap: Some(free), ..Config::default() });
     let nlm = 100_021;
     for (program, port) in [(nfs3::PROGRAM, address.port()), (mount::PROGRAM, address.port()), (nlm, 0)] {

@@ -34,9 +34,9 @@ fn b2_answers_in_another_order_carry_their_calls_xids() {
     let (_nfsd, address) = start(&Config { service, workers: NonZeroUsize::new(2).unwrap(), ..Config::default() });
     let (_, root) = client(address);
     let mut raw = Raw::connect(address);
-    raw.send(&getattr(0xdead_0001, &root));
     let what = DirOp { dir: handle(&root), name: b"nothing" };
-    raw.send(&nfs(0xbeef_0002, &nfs3::Call::Lookup { what }));
+    let records = [getattr(0xdead_0001, &root), nfs(0xbeef_0002, &nfs3::Call::Lookup { what })];
+    raw.say(&records.map(|record| in_one_fragment(&record)).concat());
     let xids = [raw.receive(), raw.receive()].map(|answer| xid(&answer));
     assert_eq!(xids, [0xbeef_0002, 0xdead_0001]);
 }

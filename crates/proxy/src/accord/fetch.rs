@@ -4,6 +4,7 @@
 //! What comes back was true between question and answer, as a server's own answer is: the asker keeps it under the same marks (docs/leases.md). Nobody fetches
 //! onward. Here stand who is asked, for how long, and what is said; messages beside those of leases, in frames of their own, so that neither waits for the other.
 
+use super::votes::Down;
 use crate::api;
 use crate::pool::lock;
 use arc_swap::ArcSwap;
@@ -80,7 +81,18 @@ pub(super) enum Said<'f> {
     Fetch { epoch: u64, id: u64, export: u32, record: &'f [u8] },
     /// The results of such a call of this life; none if it must ask a server.
     Fetched { incarnation: u64, id: u64, results: Option<&'f [u8]> },
+    /// It has seen these files in directories.
+    Names { names: Vec<Seen<'f>> },
+    /// It wants to know which exports this handle belongs to.
+    Owner { id: u64, handle: &'f [u8] },
+    /// The names of these exports, for this life.
+    Owned { incarnation: u64, id: u64, exports: Vec<u32> },
+    /// It finds these servers of the pool of this name down.
+    Down { pool: u32, servers: Vec<Down> },
 }
+
+/// A file's handle, its directory's, the name of the export that both lie in, and whether it has no other name.
+pub(super) type Seen<'f> = (&'f [u8], &'f [u8], u32, bool);
 
 impl Fetches {
     /// For this life of a member of a cluster of these, each of which serves clients or not.
@@ -158,6 +170,43 @@ impl Fetches {
         let results = results.filter(|results| results.len() <= RESULTS_MOST);
         self.count(if results.is_some() { Count::Lent } else { Count::Declined });
         self.say(to.member.0, &Said::Fetched { incarnation: to.incarnation, id, results })
+    }
+
+    /// Which members serve clients, and which one this is.
+    pub(super) fn serving(&self) -> &[bool] {
+        &self.serving
+    }
+
+    pub(super) const fn me(&self) -> u8 {
+        self.me.member.0
+    }
+
+    /// A number for a question to several peers.
+    pub(super) fn number(&self) -> u64 {
+        self.sequence.fetch_add(1, Relaxed) << LOOP_BITS
+    }
+
+    /// The other members that serve clients and can be reached.
+    pub(super) fn others(&self) -> impl Iterator<Item = u8> + '_ {
+        let serves = |member: &usize| self.serving[*member] && *member != usize::from(self.me.member.0);
+        (0..self.serving.len()).filter(serves).map(|member| member as u8).filter(|member| self.hopes(*member))
+    }
+
+    /// Tells a peer of names, or of servers that are down, unless too much waits for it already;
+    /// whether the cluster's thread must be told.
+    pub(super) fn tell_names(&self, to: u8, said: &Said<'_>) -> bool {
+        let waits = lock(&self.outbox).get(usize::from(to)).map_or(0, Vec::len);
+        waits < OUTBOX_MOST && self.say(to, said)
+    }
+
+    /// Asks a peer whose a handle is; whether the cluster's thread must be told.
+    pub(super) fn ask_owner(&self, to: u8, id: u64, handle: &[u8]) -> bool {
+        self.say(to, &Said::Owner { id, handle })
+    }
+
+    /// Tells a peer whose a handle is; whether the cluster's thread must be told.
+    pub(super) fn tell_owner(&self, to: Life, id: u64, exports: Vec<u32>) -> bool {
+        self.say(to.member.0, &Said::Owned { incarnation: to.incarnation, id, exports })
     }
 
     /// Whether a question was put in the view that is known here: otherwise another may be the home, and two could wait for each other.
@@ -258,21 +307,21 @@ pub(crate) fn patience(service: Span) -> Span {
 
 /// Whether this is a frame of questions and answers.
 pub(super) fn is_ours(frame: &[u8]) -> bool {
-    matches!(frame.get(4..8), Some([0, 0, 0, FETCH | FETCHED]))
+    matches!(frame.get(4..8), Some([0, 0, 0, FETCH | FETCHED | OWNER | OWNED | SEEN | DOWN]))
 }
 
 fn encode(out: &mut Vec<u8>, said: &Said<'_>) {
     let begin = out.len();
     put::u32(out, 0);
-    match *said {
-        Said::Fetch { epoch, id, export, record } => {
+    match said {
+        &Said::Fetch { epoch, id, export, record } => {
             put::u32(out, FETCH.into());
             put::u64(out, epoch);
             put::u64(out, id);
             put::u32(out, export);
             put::opaque(out, record);
         }
-        Said::Fetched { incarnation, id, results } => {
+        &Said::Fetched { incarnation, id, results } => {
             put::u32(out, FETCHED.into());
             put::u64(out, incarnation);
             put::u64(out, id);
@@ -281,13 +330,46 @@ fn encode(out: &mut Vec<u8>, said: &Said<'_>) {
                 put::opaque(out, results);
             }
         }
+        Said::Names { names } => {
+            put::u32(out, SEEN.into());
+            put::u64(out, names.len() as u64);
+            for (handle, parent, export, only) in names {
+                put::opaque(out, handle);
+                put::opaque(out, parent);
+                put::u32(out, *export);
+                put::bool(out, *only);
+            }
+        }
+        Said::Owner { id, handle } => {
+            put::u32(out, OWNER.into());
+            put::u64(out, *id);
+            put::opaque(out, handle);
+        }
+        Said::Owned { incarnation, id, exports } => {
+            put::u32(out, OWNED.into());
+            put::u64(out, *incarnation);
+            put::u64(out, *id);
+            put::u32(out, exports.len() as u32);
+            for export in exports {
+                put::u32(out, *export);
+            }
+        }
+        Said::Down { pool, servers } => {
+            put::u32(out, DOWN.into());
+            put::u64(out, (*pool).into());
+            put::u32(out, servers.len().min(SERVERS_MOST as usize) as u32);
+            for (server, took) in servers.iter().take(SERVERS_MOST as usize) {
+                put::u32(out, *server);
+                put::bool(out, *took);
+            }
+        }
     }
     let length = (out.len() - begin - 4) as u32;
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// A message without its length; none if it is of another kind.
-pub(super) fn decode(message: &[u8]) -> Result<Option<Said<'_>>, Malformed> {
+pub(super) fn decode<'f>(message: &'f [u8]) -> Result<Option<Said<'f>>, Malformed> {
     let mut reader = Reader::new(message);
     let (tag, first) = (reader.u32()?, reader.u64()?);
     Ok(match u8::try_from(tag) {
@@ -299,6 +381,32 @@ pub(super) fn decode(message: &[u8]) -> Result<Option<Said<'_>>, Malformed> {
             let id = reader.u64()?;
             let results = reader.option(|reader| reader.opaque(RESULTS_MOST))?;
             Some(Said::Fetched { incarnation: first, id, results })
+        }
+        Ok(SEEN) => {
+            // Each takes some bytes: no more are read than there are.
+            let seen = |reader: &mut Reader<'f>| -> Result<Seen<'f>, Malformed> {
+                let (handle, parent) = (reader.opaque(HANDLE_MOST)?, reader.opaque(HANDLE_MOST)?);
+                Ok((handle, parent, reader.u32()?, reader.bool()?))
+            };
+            let names = (0..first).map(|_| seen(&mut reader)).collect::<Result<_, _>>()?;
+            Some(Said::Names { names })
+        }
+        Ok(OWNER) => Some(Said::Owner { id: first, handle: reader.opaque(HANDLE_MOST)? }),
+        Ok(OWNED) => {
+            let (id, count) = (reader.u64()?, reader.u32()?);
+            if count > EXPORTS_MOST {
+                return Err(Malformed::Value);
+            }
+            let exports = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+            Some(Said::Owned { incarnation: first, id, exports })
+        }
+        Ok(DOWN) => {
+            let (pool, count) = (u32::try_from(first).map_err(|_| Malformed::Value)?, reader.u32()?);
+            if count > SERVERS_MOST {
+                return Err(Malformed::Value);
+            }
+            let servers = (0..count).map(|_| Ok((reader.u32()?, reader.bool()?))).collect::<Result<_, _>>()?;
+            Some(Said::Down { pool, servers })
         }
         Ok(_) | Err(_) => None,
     })
@@ -312,6 +420,17 @@ const COUNTS: usize = Count::Declined as usize + 1;
 /// Kinds of messages, counted on from those of leases.
 const FETCH: u8 = 10;
 const FETCHED: u8 = 11;
+const OWNER: u8 = 14;
+const OWNED: u8 = 15;
+const SEEN: u8 = 16;
+const DOWN: u8 = 17;
+/// Bytes that may wait for a peer before it is told of no more names.
+const OUTBOX_MOST: usize = 4 << 20;
+/// The longest handle, and exports that one may belong to.
+const HANDLE_MOST: usize = 64;
+const EXPORTS_MOST: u32 = 1024;
+/// Servers that a member can say to be down; of no more is a pool made.
+const SERVERS_MOST: u32 = 1024;
 /// A call that is fetched, and its results: both are small, listings are left out.
 pub(crate) const RECORD_MOST: usize = 1 << 10;
 const RESULTS_MOST: usize = 8 << 10;
@@ -410,6 +529,11 @@ mod tests {
             Said::Fetch { epoch: 5, id: 1 << LOOP_BITS | 3, export: 9, record: b"call" },
             Said::Fetched { incarnation: 7, id: 8, results: Some(b"results.") },
             Said::Fetched { incarnation: 7, id: 8, results: None },
+            Said::Names { names: vec![(b"one".as_slice(), b"dir".as_slice(), 4, true), (b"two", b"dir", 4, false)] },
+            Said::Owner { id: 9, handle: b"handle" },
+            Said::Owned { incarnation: 7, id: 9, exports: vec![1, 2] },
+            Said::Down { pool: 3, servers: vec![(1, true), (2, false)] },
+            Said::Down { pool: 3, servers: Vec::new() },
         ];
         for said in &all {
             let mut frame = Vec::new();

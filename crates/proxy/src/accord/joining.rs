@@ -6,9 +6,11 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::event::{Mailbox, Shared};
 use crate::peers::Peers;
+use midas_cluster::Key;
 use midas_core::cache::CleanStart;
 use midas_core::peer::lease::{Past, Terms};
 use midas_core::time::Span;
+use midas_net::DigestKey;
 use std::io;
 use std::sync::Arc;
 
@@ -49,7 +51,8 @@ impl Joining {
         let serving: Vec<bool> = cluster.members.iter().map(|member| !member.witness).collect();
         let (journal, intents) = Journal::open(journal::place(&config.state().file), REMEMBER);
         let past = Past { tidy: start == CleanStart::Yes, intents };
-        let accord = Arc::new(Accord::new(clock, (life, &serving), terms, past, journal));
+        let digests = DigestKey::new(Key::load(&cluster.key_file)?.digests());
+        let accord = Arc::new(Accord::new(clock, (life, &serving), (terms, past), journal, digests));
         let running = Running {
             accord: Arc::clone(&accord),
             shared: None,

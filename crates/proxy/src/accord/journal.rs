@@ -1,8 +1,11 @@
 //! Intents on disk: what must not be executed twice is known though every member died (docs/leases.md, rule `recall`).
 //!
-//! What is heard and announced is appended with one write before anything is said that follows from it: before it is acknowledged, and so before its
-//! call leaves. It is never synced, which would stop the cluster's thread: what a process has written outlives it, and when machines lose their power
-//! the others know; when all do, so do servers, whose own memory of calls is gone then. What cannot be written is said once, and nothing ends for it.
+//! What is heard and announced is appended with one write before anything is said that follows from
+//! it: before it is acknowledged, and so before its call leaves. It is never synced, which would
+//! stop the cluster's thread: what a process has written outlives it, and when machines lose their
+//! power the others know; when all do, so do servers, whose own memory of calls is gone then. What
+//! cannot be written is said, and nothing that follows from it leaves: for the others this member
+//! is silent. When there is room again it is begun anew with all that is known.
 
 use super::{Label, wire};
 use crate::log;
@@ -22,8 +25,8 @@ pub(super) struct Journal {
     length: usize,
     /// At this length it is begun anew with what is still known.
     limit: usize,
-    /// Whether it was said that it cannot be written.
-    said: bool,
+    /// Whether the last write failed: what was to be written is not in it.
+    broken: bool,
 }
 
 impl Journal {
@@ -38,7 +41,7 @@ impl Journal {
             }
         };
         let told = recall(&bytes, now().saturating_sub(Duration::from_nanos(remember.as_nanos())));
-        let mut journal = Self { path, file: None, length: 0, limit: LENGTH_MAX, said: false };
+        let mut journal = Self { path, file: None, length: 0, limit: LENGTH_MAX, broken: false };
         let mut all = Vec::new();
         for told in &told {
             tell(&mut all, told.clone());
@@ -49,36 +52,49 @@ impl Journal {
 
     /// Whether it is to be begun anew.
     pub(super) const fn full(&self) -> bool {
-        self.length > self.limit
+        self.length > self.limit || self.broken
     }
 
-    /// Adds these messages.
-    pub(super) fn append(&mut self, messages: &[u8]) {
-        let Some(file) = self.file.as_mut().filter(|_| !messages.is_empty()) else { return };
+    /// Adds these messages; whether they can be read back.
+    pub(super) fn append(&mut self, messages: &[u8]) -> bool {
+        if messages.is_empty() {
+            return !self.broken;
+        }
+        let Some(file) = self.file.as_mut() else { return false };
         let entry = entry(now(), messages);
         let written = file.write_all(&entry);
-        self.length += entry.len();
-        self.tell(written);
+        match &written {
+            Ok(()) => self.length += entry.len(),
+            // What was written in part would hide what comes behind it; if it stays, all is written anew anyway.
+            Err(_) => drop(file.set_len(self.length as u64)),
+        }
+        self.tell(written)
     }
 
-    /// These messages alone are in it from now on.
-    pub(super) fn begin_anew(&mut self, messages: &[u8]) {
+    /// These messages alone are in it from now on; whether they can be read back.
+    pub(super) fn begin_anew(&mut self, messages: &[u8]) -> bool {
         let mut bytes = HEAD.to_vec();
         bytes.extend(entry(now(), messages));
         let aside = self.path.with_extension("new");
         let replaced = fs::write(&aside, &bytes).and_then(|()| fs::rename(&aside, &self.path));
         let opened = replaced.and_then(|()| File::options().append(true).open(&self.path));
-        (self.length, self.limit) = (bytes.len(), LENGTH_MAX.max(2 * bytes.len()));
-        let result = opened.map(|file| self.file = Some(file));
-        self.tell(result);
+        let result = opened.map(|file| {
+            self.file = Some(file);
+            (self.length, self.limit) = (bytes.len(), LENGTH_MAX.max(2 * bytes.len()));
+        });
+        self.tell(result)
     }
 
-    fn tell(&mut self, result: io::Result<()>) {
-        if let Err(error) = result
-            && !std::mem::replace(&mut self.said, true)
-        {
-            log::warn("intents cannot be kept", &[("file", &self.path.display()), ("why", &error)]);
+    fn tell(&mut self, result: io::Result<()>) -> bool {
+        let before = std::mem::replace(&mut self.broken, result.is_err());
+        match result {
+            Err(error) if !before => {
+                log::warn("intents cannot be kept", &[("file", &self.path.display()), ("why", &error)]);
+            }
+            Ok(()) if before => log::warn("intents are kept again", &[("file", &self.path.display())]),
+            Ok(()) | Err(_) => {}
         }
+        !self.broken
     }
 }
 
@@ -178,11 +194,11 @@ mod tests {
         let (path, remember) = (place.join("intents"), Span::from_secs(120));
         let (mut journal, before) = Journal::open(path.clone(), remember);
         assert_eq!(before, []);
-        journal.append(&[written(told(1)), written(told(2))].concat());
+        assert!(journal.append(&[written(told(1)), written(told(2))].concat()));
         let answer = State::Ended(Some(Box::from(&b"done"[..])));
         let mut over = Vec::new();
         wire::encode(&mut over, &Message::Over { id: told(1).id, state: answer.clone() });
-        journal.append(&over);
+        assert!(journal.append(&over));
         let ended = Told { state: answer, ..told(1) };
         let whole = fs::read(&path).unwrap();
         assert_eq!(recall(&whole, Duration::ZERO), [ended.clone(), told(2)]);
@@ -200,16 +216,15 @@ mod tests {
         }
         let (mut again, before) = Journal::open(path.clone(), remember);
         assert_eq!(before, [ended, told(2)]);
-        again.begin_anew(&written(told(5)));
-        again.append(&written(told(6)));
+        assert!(again.begin_anew(&written(told(5))) && again.append(&written(told(6))));
         assert_eq!(Journal::open(path, remember).1, [told(5), told(6)]);
         fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]
-    fn one_that_cannot_be_written_says_so_once_and_nothing_ends_for_it() {
+    fn one_that_cannot_be_written_says_so_and_acknowledges_nothing() {
         let (mut journal, before) = Journal::open(PathBuf::from("/nowhere-of-ours/intents"), Span::from_secs(1));
-        journal.append(&written(told(1)));
-        assert!(before.is_empty() && journal.said && !journal.full());
+        assert!(!journal.append(&written(told(1))));
+        assert!(before.is_empty() && journal.broken && journal.full());
     }
 }

@@ -11,6 +11,8 @@ mod joining;
 mod journal;
 mod leases;
 mod loads;
+mod owners;
+mod votes;
 mod wire;
 
 use above::{Running, Slot, Upper};
@@ -20,8 +22,12 @@ pub(crate) use joining::Joining;
 use journal::Journal;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
+use owners::Owners;
+use votes::Votes;
+pub(crate) use votes::{Down, digest};
 pub(crate) use wire::ANSWER_MOST;
 
+use crate::cached;
 use crate::clock::Clock;
 use crate::event::{Mail, Mailbox, Shared};
 use crate::pool::lock;
@@ -33,6 +39,7 @@ use midas_core::peer::lease::{
     Sight, State, Terms, Told, Trace, View,
 };
 use midas_core::time::{Span, Time};
+use midas_net::DigestKey;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -72,11 +79,15 @@ pub(crate) struct Accord {
     /// What is fetched from other proxies.
     pub(crate) fetches: Fetches,
     pub(crate) sharing: Arc<Sharing>,
+    owners: Owners,
+    votes: Votes,
     clock: Clock,
     inner: Mutex<Inner>,
     /// The cluster's thread's alone.
     journal: Mutex<Journal>,
     around: OnceLock<Around>,
+    /// What calls are known by among the members.
+    digests: DigestKey,
 }
 
 /// What is there only when the daemon runs.
@@ -163,7 +174,13 @@ pub struct Standing {
 
 impl Accord {
     /// For this life of a member of a cluster of these, each of which serves clients or not.
-    fn new(clock: Clock, (life, serving): (Life, &[bool]), terms: Terms, past: Past<Label>, journal: Journal) -> Self {
+    fn new(
+        clock: Clock,
+        (life, serving): (Life, &[bool]),
+        (terms, past): (Terms, Past<Label>),
+        journal: Journal,
+        digests: DigestKey,
+    ) -> Self {
         let inner = Inner {
             member: Member::new(clock.now(), life, terms, Rules::ALL, past),
             marks: HashMap::new(),
@@ -178,11 +195,26 @@ impl Accord {
             leases: Arc::new(Leases::new(clock)),
             fetches: Fetches::new(life, serving, terms.lease),
             sharing: Arc::default(),
+            owners: Owners::default(),
+            votes: Votes::default(),
             clock,
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
             around: OnceLock::new(),
+            digests,
         }
+    }
+
+    /// What makes two records the same operation, at whichever proxy they come in: the client, its
+    /// number for the call, and the call. All members make it with one key, that nobody else has.
+    pub(crate) fn operation(&self, client: IpAddr, xid: u32, record: &[u8]) -> Operation {
+        // The first word may be the number under which it goes to a server.
+        let (xid, body) = (xid.to_be_bytes(), record.get(4..).unwrap_or_default());
+        let digest = match client.to_canonical() {
+            IpAddr::V4(four) => self.digests.of_all(&[&four.octets(), &xid, body]),
+            IpAddr::V6(six) => self.digests.of_all(&[&six.octets(), &xid, body]),
+        };
+        Operation(digest.bits())
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
@@ -256,6 +288,14 @@ impl Accord {
                         mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
                     }
                 }
+                Ok(Some(Said::Names { names })) => self.names_heard(&names),
+                Ok(Some(Said::Owner { id, handle })) => self.owner_asked(from, id, handle),
+                Ok(Some(Said::Owned { incarnation, id, exports })) => {
+                    if self.fetches.mine(incarnation) {
+                        self.owner_told(id, exports);
+                    }
+                }
+                Ok(Some(Said::Down { pool, servers })) => self.down_heard(from.member.0, pool, servers),
                 Ok(None) => {}
                 Err(_) => {
                     lock(&self.inner).counts.malformed += 1;
@@ -310,13 +350,27 @@ impl Accord {
         let frames: Vec<_> = all.map(cut).collect();
         inner.counts.frames += frames.iter().map(|(_, frames)| frames.len() as u64).sum::<u64>();
         drop(inner);
-        match anew {
+        let written = match anew {
             Some(all) => journal.begin_anew(&all),
             None => journal.append(&unwritten),
-        }
+        };
+        // What is not durable is not said: it waits, but not for ever.
+        let frames = if written { frames } else { self.keep_back(frames) };
         let fetched = self.fetches.outgoing().into_iter();
         let fetched = fetched.map(|(member, said)| (MemberId(member), wire::frames(said, most)));
         frames.into_iter().chain(fetched).collect()
+    }
+
+    /// What cannot be said now is said later, before what comes then. What is too much is lost, as messages may be.
+    fn keep_back(&self, frames: Vec<(MemberId, Vec<Vec<u8>>)>) -> Vec<(MemberId, Vec<Vec<u8>>)> {
+        let mut inner = lock(&self.inner);
+        for (member, frames) in frames {
+            let said = &mut inner.outbox[usize::from(member.0)];
+            let later = std::mem::take(said);
+            let all: Vec<u8> = frames.into_iter().flatten().chain(later).collect();
+            *said = if all.len() <= KEPT_BACK_MAX { all } else { Vec::new() };
+        }
+        Vec::new()
     }
 
     /// Whether a mutation of these keys, and of no name, that may run twice leaves under a hold: which, and until when it may. Otherwise it is
@@ -509,8 +563,10 @@ impl Accord {
                     if intent.part_of().is_some() {
                         inner.opens(id, intent.clone());
                     }
-                    let mark = |label: &Label| Some((*label, shared.cached(*label)?.mark(now, label.place, label.key)));
-                    inner.marks.insert(id, intent.keys.iter().filter_map(mark).collect());
+                    let mark = |label: Label| Some((label, shared.cached(label)?.mark(now, label.place, label.key)));
+                    let own = intent.keys.iter().copied();
+                    let all = own.flat_map(|label| std::iter::once(label).chain(shared.twins(label)));
+                    inner.marks.insert(id, all.filter_map(mark).collect());
                     inner.counts.marked += 1;
                 }
                 Effect::Unmark(id) => {
@@ -524,7 +580,11 @@ impl Accord {
                 Effect::Drop(labels) => {
                     for label in labels {
                         self.fetches.dropped(now, label.place);
-                        shared.cached(label).into_iter().for_each(|cached| cached.gone(now, label.place));
+                        let Some(cached) = shared.cached(label) else { continue };
+                        cached.gone(now, label.place);
+                        if label.key != label.place {
+                            cached.changed_elsewhere(now, label.key, label.place);
+                        }
                     }
                 }
                 Effect::Permit(id, until) if inner.holds.permitted(id, until) => {}
@@ -622,25 +682,18 @@ impl Inner {
     }
 }
 
-/// What makes two records the same operation, at whichever proxy they come in: the client, its number for the call, and the call. Quick rather
-/// than strong: a client that finds a collision deceives itself alone.
-pub(crate) fn operation(client: IpAddr, xid: u32, record: &[u8]) -> Operation {
-    let address = match client.to_canonical() {
-        IpAddr::V4(four) => u128::from(four.to_bits()),
-        IpAddr::V6(six) => six.to_bits(),
-    };
-    // The first word is the number under which it goes to a server.
-    let body = record.get(4..).unwrap_or_default();
-    let half = |salt: u64| {
-        let from = Key(salt).child(address as u64).child((address >> 64) as u64).child(xid.into());
-        from.child(body.len() as u64).named(body).0
-    };
-    Operation(u128::from(half(1)) << 64 | u128::from(half(2)))
-}
-
 impl Shared {
+    /// The entries of the same object under its other handles.
+    fn twins(&self, label: Label) -> impl Iterator<Item = Label> {
+        let others = self.cached(label).map_or_else(Vec::new, |cached| cached.other_handles(label.place));
+        others.into_iter().flat_map(move |place| cached::guards(place).map(|key| Label { place, key, ..label }))
+    }
+
     /// The cache that a label belongs to; none if the members' exports are not the same.
     fn cached(&self, label: Label) -> Option<&crate::cached::Cached> {
         self.exports.iter().map(|export| &export.areas.own().cached).find(|cached| cached.name() == label.export)
     }
 }
+
+/// Bytes for one member that wait until what they follow from is on disk.
+const KEPT_BACK_MAX: usize = 4 << 20;

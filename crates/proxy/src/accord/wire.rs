@@ -116,7 +116,7 @@ pub(super) fn cut(frame: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>
     })
 }
 
-/// The kinds of messages. Numbers are never given anew; 10 and 11 are `fetch`'s.
+/// The kinds of messages. Numbers are never given anew; 10, 11 and 14 to 16 are `fetch`'s.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Tag {

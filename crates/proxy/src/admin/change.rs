@@ -95,6 +95,9 @@ pub(super) fn export<'s>(shared: &'s Shared, path: &str) -> Result<&'s Realm, Re
 /// When this returns, no decision is under way that took the server for an open one.
 pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
     let places = places(shared, &told.server)?;
+    if let Some((pool, _)) = places.iter().find(|(pool, server)| pool.only_open(*server)).filter(|_| !told.force) {
+        return Err(Refusal::wrong(last_open(&told.server, &pool.config.name)));
+    }
     let mut alone = Vec::new();
     for (pool, server) in &places {
         pool.drain(Instant::now(), *server);
@@ -110,6 +113,12 @@ pub(super) fn drain(shared: &Shared, told: &Drain) -> Result<String, Refusal> {
         false => format!("; no other server of {} takes calls: they wait", alone.join(", ")),
     };
     Ok(format!("{} takes no new calls, until `midas undrain` or the daemon ends{alone}", told.server))
+}
+
+fn last_open(server: &str, pool: &str) -> String {
+    format!(
+        "{server} is the last server of {pool} that takes calls: all calls would wait; `--force` drains it all the same"
+    )
 }
 
 /// It comes back as any server does that was away: it must answer and belong.

@@ -3,15 +3,15 @@
 use super::routes::Refusal;
 use crate::api::{Bound, Candidate, Explain, Explanation};
 use crate::cached::Area;
-use crate::clerk::{self, Found};
+use crate::clerk::Lines;
 use crate::clock::duration;
 use crate::config::nearest::suggestion;
 use crate::event::Shared;
+use crate::finding::{self, Found};
 use crate::pool::Pool;
 use crate::realm::{Realm, Would};
 use crate::translate::Meaning;
 use crate::watch::decision::{because, waits};
-use crate::whose::Owner;
 use axum::http::StatusCode;
 use midas_core::cache::Mode;
 use midas_core::id::ServerId;
@@ -20,7 +20,6 @@ use midas_core::op::Op;
 use midas_core::route::feasible::{self, exclusion};
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{FileHandle, Nfsstat3};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Waits for a server where a path must be looked up.
@@ -60,15 +59,11 @@ fn of_handle<'s>(shared: &'s Shared, typed: &str) -> Result<Object<'s>, Refusal>
     let handle = hex(typed).ok_or_else(|| {
         Refusal::wrong(format!("'{typed}' is no path (they begin with '/') and no handle (2..128 hexadecimal digits)"))
     })?;
-    let number = match clerk::whose(shared, &handle) {
-        Found::Of(Owner::Export(number)) => number,
-        Found::Of(Owner::Pool(pool)) => {
-            let of_pool = |export: &&Realm| Arc::ptr_eq(&export.pool, &shared.pools[pool]);
-            shared.exports.iter().find(of_pool).map_or(0, |export| export.number)
-        }
+    let number = match finding::whose(shared, &mut Lines::default(), &handle) {
+        Found::Of(owner) => shared.whose.exports_of(owner).next().unwrap_or(0),
         Found::Nowhere => return Err(Refusal::unknown(format!("no server knows the handle {typed}"))),
         Found::Unknown => {
-            let said = "not every pool could be asked whose handle it is".to_owned();
+            let said = "it cannot be told now which export the handle belongs to".to_owned();
             return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, said));
         }
     };
@@ -227,6 +222,8 @@ fn bound(why: feasible::Bound) -> &'static str {
         feasible::Bound::Listing => "a listing goes on where its cookies come from",
         feasible::Bound::Uncommitted => "it has written data there that is not committed",
         feasible::Bound::Fenced => "others may answer with the state before a change",
+        feasible::Bound::Unknown => "it is not known what was changed before, so everything stays at home",
+        feasible::Bound::Maker => "no other server knows it",
         feasible::Bound::PerhapsExecuted => "a change of it was perhaps executed there",
     }
 }

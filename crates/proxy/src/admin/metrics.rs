@@ -5,7 +5,7 @@
 
 use super::cache::caching;
 use super::openmetrics::{self, Page};
-use super::status::{bypassed, not_ready};
+use super::status::{bypassed, unserved, writes_hang};
 use crate::api::{Caching, Cluster, Fetches, Leases, Member, Shares};
 use crate::cached::{Area, Kind};
 use crate::counters::{BUCKETS, Bytes, Duplicate, Fate, Refused, Status, Timed, Totals, reads, served};
@@ -20,6 +20,7 @@ use midas_core::control::signal::Signals;
 use midas_core::decision::{Exclusion, Why};
 use midas_core::health::Health;
 use midas_core::id::ServerId;
+use midas_core::route::feasible::Bound;
 use midas_core::servers::Servers;
 use midas_nfs::nfs3::Procedure;
 use prometheus_client::collector::Collector;
@@ -27,6 +28,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// All metrics, in the format that whoever asks reads, and its type.
 pub(super) fn text(shared: &Arc<Shared>, accepts: &str) -> (&'static str, String) {
@@ -56,12 +58,13 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (shared, totals) = (&*self.0, Totals::of(&self.0.tallies));
         let mut page = Page(encoder);
-        of_daemon(&mut page, shared)?;
+        of_daemon(&mut page, shared, &totals)?;
         of_calls(&mut page, &totals)?;
         of_decisions(&mut page, shared, &totals)?;
         of_controllers(&mut page, shared)?;
         of_caches(&mut page, shared)?;
         of_clients(&mut page, shared, &totals)?;
+        of_owners(&mut page, shared)?;
         of_servers(&mut page, shared)?;
         match shared.peers().zip(shared.accord()) {
             Some((peers, accord)) => of_cluster(&mut page, &peers.status(accord)),
@@ -70,11 +73,13 @@ impl Collector for Scrape {
     }
 }
 
-fn of_daemon(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+fn of_daemon(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
     let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
     page.gauges("build_info", "The version that runs", version)?;
     page.gauge("uptime_seconds", "How long the daemon runs", shared.started.elapsed().as_secs())?;
-    page.gauge("ready", "Whether every export has a server", u64::from(not_ready(shared).is_empty()))?;
+    page.gauge("ready", "Whether every export has a server", u64::from(unserved(shared).is_empty()))?;
+    let writes = unserved(shared).is_empty() && writes_hang(shared, totals).is_empty();
+    page.gauge("writes_ready", "Whether changes of every export are served and none hangs", u64::from(writes))?;
     page.gauge("bypass", "Whether every call goes to its home", u64::from(bypassed(shared)))
 }
 
@@ -121,9 +126,27 @@ fn of_decisions(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::R
         Why::NAMES.iter().zip(export.routes()).map(|(why, count)| ([("export", path.as_str()), ("why", *why)], count))
     });
     page.counters("routes", "Calls sent to a server, by why they went there", routes)?;
+    let bound = paths.iter().zip(&shared.exports).flat_map(|(path, export)| {
+        Bound::NAMES.iter().zip(export.binds()).map(|(by, count)| ([("export", path.as_str()), ("by", *by)], count))
+    });
+    page.counters("bound", "Calls sent to the only server that might serve them, by what bound them", bound)?;
+    let now = Instant::now();
+    let fences = paths.iter().zip(&shared.exports);
+    let fences = fences.map(|(path, export)| ([("export", path.as_str())], export.fences(now) as f64));
+    page.gauges("fences", "Names and objects that one server alone may answer for, after a change", fences)?;
     let holds = Exclusion::ALL.iter().zip(&totals.holds).map(|(why, count)| ([("reason", why.name())], *count));
     page.counters("holds", "Calls that began to wait because no server may serve them", holds)?;
     page.gauge("held", "Calls that wait for a server now", totals.held)?;
+    let unresolved = totals.unresolved;
+    page.gauge("unresolved", "Calls that wait until the export of their handle or a name is known", unresolved)?;
+    page.counter("unresolved_given_up", "Calls answered JUKEBOX since that was not known in time", totals.given_up)?;
+    if let Some(journal) = super::status::journal(shared) {
+        page.gauge("journal_broken", "Whether calls wait that cannot be written down", u64::from(journal.broken))?;
+        page.counter("journal_written", "Entries of calls that must not be executed twice", journal.written)?;
+        page.counter("journal_refused", "Times that a call waited because it could not be written", journal.refused)?;
+        page.counter("journal_anew", "Times that a file could be written again after it could not", journal.anew)?;
+        page.counter("journal_recalled", "Calls of the life before that came again", journal.recalled)?;
+    }
     let refusals = Refused::ALL.iter().zip(&totals.refusals).map(|((_, why), count)| ([("reason", *why)], *count));
     page.counters("refusals", "Calls refused without asking a server", refusals)
 }
@@ -215,10 +238,22 @@ fn of_caches(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
 fn of_clients(page: &mut Page<'_>, shared: &Shared, totals: &Totals) -> fmt::Result {
     page.gauge("client_connections", "Client connections now", totals.welcomed - totals.ended)?;
     page.counter("client_connections_accepted", "Client connections taken", totals.welcomed)?;
-    let turned = shared.turned_away.get();
+    let (_, strangers) = shared.client_table.connections();
+    page.gauge("stranger_connections", "Connections of clients on no export's list", strangers as u64)?;
+    let turned = shared.turned_away.get() + totals.turned_away;
     page.counter("client_connections_refused", "Client connections closed at once, at the limit", turned)?;
+    let replaced = totals.replaced;
+    page.counter("client_connections_replaced", "Idle client connections ended for new ones, at the limit", replaced)?;
     let bytes = Bytes::ALL.iter().zip(&totals.bytes).map(|((_, way), count)| ([("way", *way)], *count));
     page.counters("bytes", "Bytes of records relayed", bytes)
+}
+
+/// Labels are the ways in which an owner is found, which are fixed.
+fn of_owners(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
+    let ways = shared.whose.counts.ways().map(|(way, count)| ([("found", way)], count));
+    page.counters("handle_owners", "Handles of clients whose export was not known at once, by how it was found", ways)?;
+    let unsaved = shared.whose.objects.unsaved();
+    page.counter("objects_unsaved", "Names of files that could not be kept on disk", unsaved)
 }
 
 fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
@@ -244,7 +279,13 @@ fn of_servers(page: &mut Page<'_>, shared: &Shared) -> fmt::Result {
     });
     page.gauges("server_health", "1 for the state that a server is in", states)?;
     let connects = servers.iter().map(|(pool, server)| (labels(pool, *server), pool.connects(*server)));
-    page.counters("server_connects", "Connections made to a server", connects)
+    page.counters("server_connects", "Connections made to a server", connects)?;
+    let fences = servers.iter().flat_map(|(pool, server)| {
+        let results = ["fenced", "failed"].into_iter().zip(pool.fences(*server));
+        let [first, second] = labels(pool, *server);
+        results.map(move |(result, count)| ([first, second, ("result", result)], count))
+    });
+    page.counters("server_fences", "Ends of the command that fences a server, by its result", fences)
 }
 
 fn labels(pool: &Pool, server: ServerId) -> [(&str, &str); 2] {
@@ -362,7 +403,8 @@ mod tests {
             let verifier = OpaqueAuth::NONE;
             rpc::Call { xid: 1, program, version, procedure, credential, verifier, args: &args }.encode(&mut record);
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let origin = Origin { asker: ASKER, client: SocketAddr::from((client, 700)), local };
+            let (client, stranger, closed) = (SocketAddr::from((client, 700)), false, false);
+            let origin = Origin { asker: ASKER, client, local, stranger, closed };
             let time = self.shared.clock.now();
             let (moment, mut out) = (Moment { instant: Instant::now(), time }, Vec::new());
             let mut batch = Batch::new(self.shared, 0, &mut self.memo);
@@ -395,14 +437,16 @@ mod tests {
                 sent_at: now,
                 left: true,
                 resent: false,
+                reconnected: false,
                 overdue: false,
                 asked: false,
                 tries: 0,
                 claim,
+                turn: None,
             };
             let mut reply = Vec::new();
             rpc::Reply::accept(&mut reply, xid);
-            Reply::Getattr(Ok(attributes())).encode(&mut reply);
+            Reply::Getattr(Ok(Fattr3 { fileid: meaning.place.0, ..attributes() })).encode(&mut reply);
             self.purse.spend(cost);
             let mut relay = Relay {
                 shared: self.shared,
@@ -413,6 +457,7 @@ mod tests {
                 touched: &mut Vec::new(),
                 purse: &mut self.purse,
                 loans: &mut Loans::default(),
+                now: std::time::Instant::now(),
             };
             relay.reply(now, "server", (flight, record), &reply);
         }
@@ -449,7 +494,10 @@ mod tests {
         assert!(before > 100, "{before}");
         all(2_000..DIRECTORIES);
         let answers = Totals::of(&shared.tallies).outcomes[Procedure::Getattr as usize];
-        assert_eq!(answers, [u64::from(DIRECTORIES / 8), 0, 0, DIRECTORIES.into(), 0]);
+        let [hits, .., forwarded, _] = answers;
+        assert_eq!(hits + forwarded, u64::from(DIRECTORIES / 8 + DIRECTORIES), "{answers:?}");
+        // Two keys that share a place refuse each other's fills now and then.
+        assert!(hits <= u64::from(DIRECTORIES / 8) && hits > u64::from(DIRECTORIES / 8) - 100, "{answers:?}");
         assert_eq!(lines(), before);
     }
 

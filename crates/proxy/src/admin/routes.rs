@@ -1,5 +1,6 @@
 //! The addresses of the control plane: what is asked, in HTTP's terms. What it means stands in the modules beside.
 
+use super::status::Ready;
 use super::{cache, change, explain, hot, live, metrics, page, query, status, trace, warm};
 use crate::api::watch::{self, Event, Filter};
 use crate::api::{
@@ -57,7 +58,7 @@ fn open() -> Router<Arc<Shared>> {
         .route(watch::JOURNAL, get(journal))
         .route("/metrics", get(scrape))
         .route("/health", get(async || Json(Done { done: "alive".to_owned() })))
-        .route("/ready", get(ready))
+        .route(api::READY, get(ready))
 }
 
 fn finish(router: Router<Arc<Shared>>, shared: Arc<Shared>) -> Router {
@@ -168,8 +169,16 @@ async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl I
     ([(header::CONTENT_TYPE, kind)], text)
 }
 
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let reasons = status::not_ready(&shared);
+/// Whether this daemon serves reads and changes; with `?reads`, whether it serves reads; with `?writes`, whether
+/// changes are served, also where they wait for a slow server, which another daemon would wait for as well.
+async fn ready(State(shared): State<Arc<Shared>>, address: Uri) -> Response {
+    let what = match address.query() {
+        None | Some("") => Ready::All,
+        Some("writes") => Ready::Writes,
+        Some("reads") => Ready::Reads,
+        Some(_) => return Refusal::wrong("/ready takes `reads` or `writes`, or nothing").into_response(),
+    };
+    let reasons = status::not_ready(&shared, what);
     match reasons.is_empty() {
         true => Json(Done { done: "ready".to_owned() }).into_response(),
         false => Refusal(StatusCode::SERVICE_UNAVAILABLE, reasons.join("; ")).into_response(),

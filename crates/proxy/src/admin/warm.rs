@@ -10,7 +10,7 @@ use crate::cached::{Area, Epoch, Learned, Who};
 use crate::clock::duration;
 use crate::event::Shared;
 use crate::log;
-use crate::realm::Realm;
+use crate::realm::{Makes, Realm};
 use crate::translate::Meaning;
 use crate::whose::Owner;
 use axum::http::StatusCode;
@@ -252,7 +252,7 @@ impl Walk {
         page: &ReaddirplusOk<'_>,
     ) {
         let (procedure, now) = (Procedure::Readdirplus, export.pool.time(Instant::now()));
-        self.alone.0.whose.learn_from(Owner::Export(export.number), procedure, results);
+        self.alone.0.whose.learn_page(Owner::Export(export.number), dir, page);
         let meaning = Meaning::on(Op::List, dir, b"");
         self.alone.0.watch.names.learn_from(meaning.place, None, procedure, results);
         export.areas.learn_from(now, left.epoch, &meaning, procedure, results);
@@ -315,7 +315,7 @@ fn honest(
     results: &[u8],
 ) -> Option<Vec<u8>> {
     let now = export.pool.time(Instant::now());
-    export.stale().then(|| export.honest((now, left), server, of, procedure, results)).flatten()
+    export.stale().then(|| export.honest((now, left), server, (of, Makes::Unknown), procedure, results)).flatten()
 }
 
 /// Why a directory is not read.

@@ -80,6 +80,8 @@ pub struct ServerPoint {
 pub struct ExportPoint {
     /// The share of routed calls that left their home by choice.
     pub steered: f64,
+    /// The share of routed calls that only one server could serve.
+    pub bound: f64,
     /// What the controller steers by; none while it has no targets.
     pub pressure: Option<f64>,
     /// Knobs turn when the pressure stays below the first or above the second.

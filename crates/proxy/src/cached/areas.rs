@@ -4,8 +4,9 @@
 //! each is as coherent as its mode says, whatever else is known. What is kept of an object that lies elsewhere is not told.
 
 use super::places::{Epoch, Places};
-use super::{Cached, Fetching, Told, Touched, Unfound};
+use super::{Cached, Fetching, Stale, Told, Touched, Unfound};
 use crate::translate::Meaning;
+use crate::wakes::{Waiter, Wakes};
 use midas_core::cache::{Ended, Impossible, Mode};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -86,23 +87,38 @@ impl Areas {
         }
     }
 
-    /// A mutation is over. What was made.
+    /// A mutation is over. What other members must drop.
     pub(crate) fn ended(
         &self,
         now: Time,
         touched: Touched,
         ended: Ended,
         reply: Option<(Procedure, &[u8])>,
-    ) -> Option<Key> {
+    ) -> Vec<Stale> {
         let (cached, crossing) = (&self.all[touched.area()].cached, touched.crossing);
-        let made = cached.ended(now, touched, ended, reply);
+        let stale = cached.ended(now, touched, ended, reply);
         if let (Some(places), Some(crossing)) = (&self.places, crossing) {
             // It may come back, changed by whoever may write where it goes.
             let left = self.all.iter().enumerate().filter(|(area, _)| crossing.leaves(*area));
             left.for_each(|(_, area)| area.cached.lease_lost());
             places.crossed(now, crossing, ended, cached.hold_max());
         }
-        made
+        stale
+    }
+
+    /// The marks of a mutation that must wait all the same are taken back.
+    pub(crate) fn give_back(&self, now: Time, touched: Touched, who: Waiter) {
+        self.all[touched.area()].cached.give_back(now, touched, who);
+    }
+
+    /// Those that wait for names are woken by these.
+    pub(crate) fn wake_by(&self, wakes: &Arc<Wakes>) {
+        self.all.iter().for_each(|area| area.cached.wake_by(wakes));
+    }
+
+    /// A mutation waits no longer for a name of an area.
+    pub(crate) fn leave(&self, area: usize, name: (Key, Key), who: Waiter) {
+        self.all[area].cached.leave(name, who);
     }
 
     /// It was found where a name of a mutation leads.
@@ -209,6 +225,7 @@ mod tests {
     use midas_nfs::rpc::{AuthSys, Credential};
 
     const NOW: Time = Time::from_nanos(1_000_000_000_000_000_000);
+    const WHO: Waiter = Waiter { since: NOW, number: 0, event_loop: 0 };
 
     /// An export in `own` mode with a subtree `software` in ttl mode, and `scratch` in lease mode.
     fn areas(own: Mode) -> Areas {
@@ -280,7 +297,8 @@ mod tests {
     fn look(areas: &Areas, dir: &str, name: &str, object: &str, seen: Fattr3) -> bool {
         let call = Call::Lookup { what: DirOp { dir: handle(dir), name: name.as_bytes() } };
         let (left, was) = (areas.epoch(NOW), ask(areas, &call));
-        let dir_attributes = Some(attributes(Ftype3::Dir, 2));
+        let numbered = |of: Fattr3, object: &str| Fattr3 { fileid: Key::of(object.as_bytes()).0, ..of };
+        let (dir_attributes, seen) = (Some(numbered(attributes(Ftype3::Dir, 2), dir)), numbered(seen, object));
         let found = LookupOk { object: handle(object), attributes: Some(seen), dir_attributes };
         let mut results = Vec::new();
         Reply::Lookup(Ok(found)).encode(&mut results);
@@ -313,9 +331,9 @@ mod tests {
         let from = DirOp { dir: handle(from.0), name: from.1.as_bytes() };
         let to = DirOp { dir: handle(to.0), name: to.1.as_bytes() };
         let call = Call::Rename { from, to };
-        let claim = |area: &Area| match area.cached.claim(NOW, NOW, &call) {
+        let claim = |area: &Area| match area.cached.claim(NOW, WHO, &call) {
             Claimed::Marked(touched, _) => touched,
-            Claimed::Busy => panic!("nothing else changes it"),
+            Claimed::Busy(_) => panic!("nothing else changes it"),
         };
         let mut claims: Vec<Touched> = areas.iter().map(claim).collect();
         for touched in &mut claims {
@@ -414,7 +432,7 @@ mod tests {
         let areas = walked(Mode::Strict);
         let call = Call::Remove { object: DirOp { dir: handle("T"), name: b"run" } };
         for area in areas.iter() {
-            let Claimed::Marked(touched, _) = area.cached.claim(NOW, NOW, &call) else { panic!("busy") };
+            let Claimed::Marked(touched, _) = area.cached.claim(NOW, WHO, &call) else { panic!("busy") };
             areas.ended(NOW, touched, Ended::Done, None);
         }
         assert!(!enter(&areas, "T", "run", "run"));

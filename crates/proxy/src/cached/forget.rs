@@ -1,8 +1,8 @@
 //! What an administrator has forgotten. Nothing is believed to have changed: it is only asked for again.
 
-use super::Cached;
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who};
+use super::{Cached, guards};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::DirOp;
@@ -10,9 +10,8 @@ use midas_nfs::nfs3::DirOp;
 impl Cached {
     /// Forgets an object: attributes, link and listings; who may do what; where its names lead.
     pub(crate) fn forget(&self, now: Time, object: Key) {
-        let of = Of(object);
         let mut part = self.part(object);
-        for key in [of.attributes().key, of.permission(), of.children().key] {
+        for key in guards(object) {
             part.cache.invalidate(now, key);
         }
     }

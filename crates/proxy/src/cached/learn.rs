@@ -4,6 +4,7 @@ use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who, value};
 use super::names::{Children, State};
 use super::question::Question;
+use super::twins::FileId;
 use super::{Cached, ENTRY_OVERHEAD, Part};
 use crate::clock::file_time;
 use crate::translate::Meaning;
@@ -127,6 +128,7 @@ impl<'a> Seen<'a> {
     fn attributes(&self, object: FileHandle<'_>, attributes: Option<&Fattr3>) {
         let Some(attributes) = attributes else { return };
         let key = Key::of(object.bytes());
+        self.cached.saw_handle(self.now, FileId::of(attributes), key);
         self.count(self.cached.part(key).saw_attributes(self.now, self.left, object, attributes));
     }
 

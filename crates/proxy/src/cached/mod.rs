@@ -20,6 +20,7 @@ mod share;
 mod tests;
 mod touch;
 mod turns;
+mod twins;
 
 pub(crate) use areas::{Area, Areas};
 use check::Checks;
@@ -34,12 +35,14 @@ pub(crate) use question::Question;
 pub(crate) use share::{Asked, Fetching, Landed};
 #[cfg(test)]
 use touch::Target;
-pub(crate) use touch::{Claimed, Touched, Unfound, made};
+pub(crate) use touch::{Claimed, Stale, Touched, Unfound, made};
 use turns::Turns;
+use twins::{FileId, Met, Twins};
 
 use crate::accord::Leases;
 use crate::pool::lock;
 use crate::relay::Waits;
+use crate::wakes::Wakes;
 use midas_core::cache::{
     Cache, Class, CleanStart, Clock, Departures, Ended, FlightId, Impossible, Left, Lessons, Mark, Mode, Params, Rule,
     Rules, Settings, Stats,
@@ -48,7 +51,7 @@ use midas_core::key::Key;
 use midas_core::time::{Span, Time};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// What is kept of an export's answers.
 pub(crate) struct Cached {
@@ -75,6 +78,10 @@ pub(crate) struct Cached {
     /// Its number among the parts of its export, and where objects lie among those; none if it is the only one.
     area: usize,
     places: Option<Arc<Places>>,
+    /// How those are woken that wait for names.
+    wakes: OnceLock<Arc<Wakes>>,
+    /// The handles under which each object is known.
+    twins: Twins,
 }
 
 /// Mutations that left in a mode that does not ask what their names lead to: until they have ended, a mode that relies on it waits.
@@ -92,7 +99,7 @@ pub(crate) struct Part {
     joined: HashMap<FlightId, Joined>,
     /// Where hits go that are to be checked.
     checks: Option<Checks>,
-    /// Names that mutations have waited for.
+    /// Mutations that wait for names.
     turns: Turns,
     /// Names that mutations of this proxy are under way of; whether another proxy has changed them since.
     claimed: HashMap<Key, bool>,
@@ -138,9 +145,9 @@ pub(crate) struct Told {
 impl Cached {
     pub(crate) fn new(now: Time, told: &Told) -> Result<Self, Impossible> {
         let room = told.settings.bytes_max / PARTS;
-        let entries_max = (room / ENTRY_USUAL).max(1);
-        // Keys are remembered beyond their values: their room is set aside.
-        let bytes_max = room.saturating_sub(entries_max * KEY).max(1);
+        let entries_max = (room / (ENTRY_USUAL + twins::PLACE)).max(1);
+        // Keys are remembered beyond their values, and handles by file id: their room is set aside.
+        let bytes_max = room.saturating_sub(entries_max * (KEY + twins::PLACE)).max(1);
         let params = Params::new(Settings { bytes_max, entries_max, ..told.settings })?;
         let clock = Arc::new(Clock::default());
         let part = |_| {
@@ -175,6 +182,8 @@ impl Cached {
             waiting: AtomicU32::new(0),
             area: 0,
             places: None,
+            wakes: OnceLock::new(),
+            twins: Twins::new(entries_max * PARTS),
         })
     }
 
@@ -202,6 +211,11 @@ impl Cached {
     pub(crate) fn answers(&self, now: Time) -> bool {
         let mode = self.mode();
         mode.answers() && (mode == Mode::Ttl || self.loose.none(now) && self.leased())
+    }
+
+    /// Its number among the parts of its export.
+    pub(crate) const fn area(&self) -> usize {
+        self.area
     }
 
     /// What other proxies call the export.
@@ -284,12 +298,22 @@ impl Cached {
     /// Another mode from now on: when this returns, nothing is answered that was kept before.
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
-        self.parts.iter().for_each(|part| lock(part).cache.set_mode(mode));
+        for part in &self.parts {
+            let mut part = lock(part);
+            part.cache.set_mode(mode);
+            part.turns.forget();
+        }
+        self.twins.clear();
     }
 
     /// All is forgotten, and what is on its way fills nothing.
     pub(crate) fn flush(&self) {
-        self.parts.iter().for_each(|part| lock(part).cache.flush());
+        for part in &self.parts {
+            let mut part = lock(part);
+            part.cache.flush();
+            part.turns.forget();
+        }
+        self.twins.clear();
     }
 
     /// Whether no mutation of ours may still run.
@@ -300,9 +324,48 @@ impl Cached {
     /// A server does not know this object (any more): what is kept of it goes, and names that lead to it lead to nothing known.
     pub(crate) fn gone(&self, now: Time, object: Key) {
         let mut part = self.part(object);
-        for key in [object, Of(object).permission(), Of(object).children().key] {
+        for key in guards(object) {
             part.cache.invalidate(now, key);
         }
+    }
+
+    /// Notes that a handle leads to this object, before anything is kept under it.
+    fn saw_handle(&self, now: Time, id: FileId, handle: Key) {
+        let met = self.meet(now, id, handle, false);
+        if met.new && !met.others.is_empty() {
+            // The object may have been changed by another handle since this answer's call left.
+            self.gone(now, handle);
+        }
+    }
+
+    /// An object was changed by this handle: what is kept of it under others is not true any more.
+    /// Whether other members are to be told.
+    fn changed_by(&self, now: Time, id: FileId, handle: Key) -> bool {
+        // Where nothing is kept, here or elsewhere, nothing can be old.
+        if !self.mode().answers() && self.leases.is_none() {
+            return false;
+        }
+        let met = self.meet(now, id, handle, self.leases.is_some());
+        met.others.iter().for_each(|other| self.gone(now, *other));
+        met.untold && self.leases.is_some()
+    }
+
+    /// Another member says that an object was changed by this handle.
+    pub(crate) fn changed_elsewhere(&self, now: Time, id: Key, handle: Key) {
+        let met = self.meet(now, FileId::heard(id), handle, false);
+        met.others.iter().for_each(|other| self.gone(now, *other));
+    }
+
+    /// The other handles of the object that this one leads to, as far as they are known.
+    pub(crate) fn other_handles(&self, handle: Key) -> Vec<Key> {
+        self.twins.of(handle)
+    }
+
+    fn meet(&self, now: Time, id: FileId, handle: Key, tell: bool) -> Met {
+        let cached = |handle: Key| self.part(handle).cache.contains(&Of(handle).attributes().key);
+        let met = self.twins.meet(id, handle, tell, cached);
+        met.lost.iter().chain(&met.untied).for_each(|lost| self.gone(now, *lost));
+        met
     }
 
     /// The slow loop's part.
@@ -379,6 +442,11 @@ impl Loose {
     fn none(&self, now: Time) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && now.as_nanos() >= self.until.load(Ordering::Relaxed)
     }
+}
+
+/// The keys that guard everything that is kept of an object: its attributes, who may do what, where its names lead.
+pub(crate) const fn guards(object: Key) -> [Key; 3] {
+    [Of(object).attributes().key, Of(object).permission(), Of(object).children().key]
 }
 
 /// The part that an object's entries are in.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::Asker;
 use crate::samples::attributes;
+use crate::wakes::Waiter;
 use midas_core::cache::{Ended, Next, Verdict};
 use midas_nfs::nfs3::{
     AccessOk, Call, CreateHow, CreateOk, DirOp, Failed, Fattr3, FileHandle, Ftype3, LookupOk, Nfsstat3, Nfstime3, Page,
@@ -13,6 +14,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::sync_channel;
 
 mod past_us;
+mod twins;
 
 const DIR: FileHandle<'static> = handle(b"directory");
 const FILE: FileHandle<'static> = handle(b"file");
@@ -61,8 +63,14 @@ fn dir(version: u32) -> Fattr3 {
     attributes(Ftype3::Dir, version)
 }
 
+/// The attributes of this file: each has a number of its own.
+fn of(object: FileHandle<'static>, version: u32) -> Fattr3 {
+    let fileid = if object == OTHER { 3 } else { file(version).fileid };
+    Fattr3 { fileid, ..file(version) }
+}
+
 fn found(object: FileHandle<'static>, version: u32) -> Reply<'static> {
-    Reply::Lookup(Ok(LookupOk { object, attributes: Some(file(version)), dir_attributes: Some(dir(1)) }))
+    Reply::Lookup(Ok(LookupOk { object, attributes: Some(of(object, version)), dir_attributes: Some(dir(1)) }))
 }
 
 fn absent() -> Reply<'static> {
@@ -143,9 +151,9 @@ fn read(cached: &Cached, now: Time, call: &Call<'_>, who: &Who, reply: &Reply<'_
 }
 
 fn claim(cached: &Cached, now: Time, call: &Call<'_>) -> (Touched, Vec<Unfound>) {
-    match cached.claim(now, now, call) {
+    match cached.claim(now, came(now), call) {
         Claimed::Marked(touched, unfound) => (touched, unfound),
-        Claimed::Busy => panic!("nothing else changes it"),
+        Claimed::Busy(_) => panic!("nothing else changes it"),
     }
 }
 
@@ -187,7 +195,7 @@ fn d1_a_change_of_a_name_drops_it_its_directory_and_what_it_led_to_and_keeps_oth
         "the reply told what is left"
     );
     let siblings =
-        Reply::Lookup(Ok(LookupOk { object: OTHER, attributes: Some(file(6)), dir_attributes: Some(dir(2)) }));
+        Reply::Lookup(Ok(LookupOk { object: OTHER, attributes: Some(of(OTHER, 6)), dir_attributes: Some(dir(2)) }));
     assert_eq!(told(&cached, at(3), &sibling, &who), Some(bytes(&siblings)));
 }
 
@@ -228,42 +236,71 @@ fn d1_one_mutation_of_a_name_at_a_time() {
     let cached = cached(Mode::Lease);
     let (touched, _) = claim(&cached, at(1), &remove());
     let rename = Call::Rename { from: DirOp { name: b"from", ..NAME }, to: NAME };
-    assert!(matches!(cached.claim(at(1), at(1), &rename), Claimed::Busy));
+    let Claimed::Busy(names) = cached.claim(at(1), came(at(1)), &rename) else { panic!("it is under way") };
+    assert_eq!(names.len(), 2, "it waits for both of its names");
     cached.ended(at(2), touched, Ended::Done, None);
+    for name in names {
+        cached.leave(name, came(at(1)));
+    }
     let (touched, _) = claim(&cached, at(3), &rename);
     cached.ended(at(4), touched, Ended::Done, None);
 }
 
-#[test]
-fn d1_where_a_name_leads_is_not_relied_on_if_another_proxy_changed_it_since() {
-    let cached = cached(Mode::Lease);
-    let (touched, _) = claim(&cached, at(1), &remove());
-    assert!(!cached.overtaken(&touched));
-    let (place, name, _) = touched.labels(0).find(|(_, _, name)| *name).unwrap();
-    let mark = cached.mark(at(1), place, name);
-    cached.unmark(at(2), place, mark);
-    assert!(cached.overtaken(&touched), "it has come and gone");
-    cached.ended(at(2), touched, Ended::Done, None);
-    let (touched, _) = claim(&cached, at(3), &remove());
-    assert!(!cached.overtaken(&touched), "it was looked at anew");
-    cached.ended(at(3), touched, Ended::Done, None);
+/// A mutation of this age.
+fn came(since: Time) -> Waiter {
+    Waiter { since, number: since.as_nanos(), event_loop: 0 }
 }
 
 #[test]
-fn d1_a_mutation_that_has_waited_long_is_next_for_all_of_its_names() {
+fn d1_a_mutation_that_waits_is_next_for_all_of_its_names() {
     let cached = cached(Mode::Lease);
+    let wakes = Arc::new(Wakes::new(1));
+    cached.wake_by(&wakes);
     let from = DirOp { name: b"from", ..NAME };
     let rename = Call::Rename { from, to: NAME };
     let (running, _) = claim(&cached, at(1), &remove());
-    assert!(matches!(cached.claim(at(3), at(2), &rename), Claimed::Busy));
-    cached.ended(at(3), running, Ended::Done, None);
-    for younger in [remove(), Call::Remove { object: from }] {
-        assert!(matches!(cached.claim(at(3), at(3), &younger), Claimed::Busy), "it is not its turn");
+    let Claimed::Busy(names) = cached.claim(at(3), came(at(2)), &rename) else { panic!("it is under way") };
+    assert!(!wakes.any(0), "what it gives back wakes nobody");
+    let mut others = Vec::new();
+    for (younger, since) in [(Call::Remove { object: from }, at(3)), (remove(), at(4))] {
+        let Claimed::Busy(names) = cached.claim(at(4), came(since), &younger) else { panic!("not its turn") };
+        others.push((names, came(since)));
     }
-    let Claimed::Marked(touched, _) = cached.claim(at(3), at(2), &rename) else { panic!("it is its turn") };
-    cached.ended(at(3), touched, Ended::Done, None);
-    let (touched, _) = claim(&cached, at(3), &remove());
-    cached.ended(at(3), touched, Ended::Done, None);
+    cached.ended(at(5), running, Ended::Done, None);
+    assert_eq!(wakes.take(0), [at(2).as_nanos()], "the oldest alone is woken");
+    let Claimed::Marked(touched, _) = cached.claim(at(5), came(at(2)), &rename) else { panic!("it is its turn") };
+    for name in names {
+        cached.leave(name, came(at(2)));
+    }
+    assert!(!wakes.any(0), "it has what it waited for");
+    cached.ended(at(5), touched, Ended::Done, None);
+    assert_eq!(wakes.take(0), [at(3).as_nanos(), at(4).as_nanos()], "one for each of its names");
+    for (names, who) in others {
+        for name in names {
+            cached.leave(name, who);
+        }
+    }
+}
+
+#[test]
+fn d1_a_mutation_that_is_given_up_passes_its_turn_on() {
+    let cached = cached(Mode::Lease);
+    let wakes = Arc::new(Wakes::new(1));
+    cached.wake_by(&wakes);
+    let (running, _) = claim(&cached, at(1), &remove());
+    let waiting = [2, 3, 4].map(|since| match cached.claim(at(5), came(at(since)), &remove()) {
+        Claimed::Busy(names) => (names[0], came(at(since))),
+        Claimed::Marked(..) => panic!("it is under way"),
+    });
+    let [first, second, third] = waiting;
+    cached.leave(second.0, second.1);
+    assert!(!wakes.any(0), "the name is taken");
+    cached.ended(at(5), running, Ended::Done, None);
+    assert_eq!(wakes.take(0), [first.1.number]);
+    cached.leave(first.0, first.1);
+    assert_eq!(wakes.take(0), [third.1.number], "its client has gone");
+    cached.leave(third.0, third.1);
+    assert!(!wakes.any(0));
 }
 
 #[test]

@@ -7,19 +7,24 @@
 use super::answer::HANDLE_MOST;
 use super::label::{Kind, Of, Who, value};
 use super::places::Crossing;
-use super::{Cached, ENTRY_OVERHEAD};
+use super::turns::Leads;
+use super::twins::FileId;
+use super::{Cached, ENTRY_OVERHEAD, guards};
 use crate::clock::file_time;
+use crate::wakes::{Waiter, Wakes};
 use midas_core::cache::{Ended, Facts, Mark, Rule};
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_nfs::nfs3::{
     Call, CreateHow, DirOp, Failed, Fattr3, FileHandle, Nfsstat3, Procedure, Reply, Sattr3, WccData,
 };
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The marks of one mutation. Must be given back to [`Cached::ended`].
 #[derive(Debug, Default)]
 #[must_use = "what is marked is never cached again"]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether it is not known what its names lead to.
@@ -30,6 +35,8 @@ pub(crate) struct Touched {
     assumed: bool,
     /// Whether its first name leads somewhere, if that is known.
     led: Option<bool>,
+    /// Whether what the cache knows of names is true.
+    relied_on: bool,
     /// The part of the export whose marks these are.
     area: usize,
     /// What it may carry from one part to another.
@@ -43,6 +50,15 @@ struct Touch {
     tells: Option<Tells>,
     /// Whether nobody else may change it meanwhile: it must show later whether the call was executed.
     alone: bool,
+}
+
+/// What is kept of an object and is not true any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stale {
+    /// The object, by its handle.
+    pub(crate) object: Key,
+    /// Its file id, where it may be known under other handles; otherwise the same as the object.
+    pub(crate) id: Key,
 }
 
 /// What a reply may tell of what was marked.
@@ -86,20 +102,21 @@ impl Unfound {
 pub(crate) enum Claimed {
     /// It may, when these were found.
     Marked(Touched, Vec<Unfound>),
-    /// Another mutation of a name of its is under way.
-    Busy,
+    /// Another mutation of a name of its is under way, or waits and is older: it waits for these
+    /// names now, each with its directory.
+    Busy(Vec<(Key, Key)>),
 }
 
 impl Cached {
-    /// Marks what a mutation changes that came then.
-    pub(crate) fn claim(&self, now: Time, since: Time, call: &Call<'_>) -> Claimed {
-        let (mut touched, mut unfound) = (Touched { area: self.area, ..Touched::default() }, Vec::new());
+    /// Marks what a mutation changes.
+    pub(crate) fn claim(&self, now: Time, who: Waiter, call: &Call<'_>) -> Claimed {
+        let relied_on = self.relies_on_marks();
+        let (mut touched, mut unfound) = (Touched { area: self.area, relied_on, ..Touched::default() }, Vec::new());
         let Changes { names, objects } = Changes::of(call);
         for (number, (what, target)) in names.into_iter().flatten().enumerate() {
-            let Some((found, contested)) = self.claim_name(now, since, &what, &mut touched) else {
-                self.ended(now, touched, Ended::Done, None);
-                self.wait(now, since, call);
-                return Claimed::Busy;
+            let Some((found, contested)) = self.claim_name(now, who, &what, &mut touched) else {
+                self.give_back(now, touched, who);
+                return Claimed::Busy(self.wait(who, call));
             };
             if number == 0 {
                 touched.led = found.leads();
@@ -150,25 +167,63 @@ impl Cached {
         touched.labels(0).any(overtaken)
     }
 
-    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile. What was made.
+    /// A mutation is over. What the server's reply tells of the objects is kept, where no other mutation ran meanwhile.
+    /// What other members must drop.
     pub(crate) fn ended(
         &self,
         now: Time,
         touched: Touched,
         ended: Ended,
         reply: Option<(Procedure, &[u8])>,
-    ) -> Option<Key> {
+    ) -> Vec<Stale> {
+        self.over(now, touched, ended, reply, None)
+    }
+
+    /// The marks of a mutation that must wait all the same are taken back: it is not woken by that.
+    pub(crate) fn give_back(&self, now: Time, touched: Touched, who: Waiter) {
+        let _nothing = self.over(now, touched, Ended::Done, None, Some(who));
+    }
+
+    /// A mutation is over. One that could not have all of its names is not woken by those that it gives back.
+    /// What other members must drop.
+    fn over(
+        &self,
+        now: Time,
+        touched: Touched,
+        ended: Ended,
+        reply: Option<(Procedure, &[u8])>,
+        waits: Option<Waiter>,
+    ) -> Vec<Stale> {
         let made = reply.and_then(made);
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
         let succeeded = reply.as_ref().is_some_and(|reply| reply.status() == Nfsstat3::OK);
-        // Others may have seen what was made before it was complete.
+        let mut elsewhere = Vec::new();
+        // Others may have seen what was made before it was complete, or under another handle what was there.
         if let Some(made) = made {
             self.gone(now, made);
+            let id = reply.as_ref().and_then(made_id);
+            if let Some(id) = id {
+                self.changed_by(now, id, made);
+            }
+            elsewhere.push(Stale { object: made, id: id.map_or(made, FileId::key) });
+        }
+        for touch in &touched.marks {
+            if let (Some(reply), Some(Tells::Attributes(role, _))) = (&reply, &touch.tells)
+                && let Some(id) = after(reply, *role).map(|attributes| FileId::of(&attributes))
+                && self.changed_by(now, id, touch.place)
+            {
+                elsewhere.push(Stale { object: touch.place, id: id.key() });
+            }
         }
         for Touch { place, mark, tells, .. } in touched.marks {
             let mut part = self.part(place);
+            let mut next = None;
+            let name = mark.key();
             if matches!(tells, Some(Tells::Leads(..))) {
-                part.claimed.remove(&mark.key());
+                part.claimed.remove(&name);
+                let told = reply.as_ref().filter(|_| ended == Ended::Done && self.alone()).and_then(leads);
+                part.turns.tell(name, told.map(|(kind, to)| Self::leads_to(kind, to)));
+                next = part.turns.first(name).filter(|next| Some(*next) != waits);
             }
             if let (Some(reply), Some(Tells::Attributes(role, handle))) = (&reply, &tells)
                 && let Some(wcc) = wcc(reply, *role)
@@ -185,6 +240,8 @@ impl Cached {
                 }
                 _ => part.cache.end(now, mark, ended),
             }
+            drop(part);
+            self.wake(next);
         }
         if touched.loose {
             self.loose_ended(now, ended, self.hold_max());
@@ -193,7 +250,7 @@ impl Cached {
             self.loose.hold(now, ended, self.hold_max());
             self.lease_lost();
         }
-        made
+        elsewhere
     }
 
     fn let_loose(&self, touched: &mut Touched) {
@@ -220,26 +277,63 @@ impl Cached {
         }
     }
 
-    /// It needs all of its names at once.
-    fn wait(&self, now: Time, since: Time, call: &Call<'_>) {
-        for (what, _) in Changes::of(call).names.into_iter().flatten() {
+    /// A mutation waits for all of its names: it needs them at once.
+    fn wait(&self, who: Waiter, call: &Call<'_>) -> Vec<(Key, Key)> {
+        let name = |(what, _): (DirOp<'_>, Target)| {
             let place = Key::of(what.dir.bytes());
-            self.part(place).turns.wait(now, Of(place).name(what.name, Kind::Name).key, since);
+            let name = Of(place).name(what.name, Kind::Name).key;
+            self.part(place).turns.enter(name, who);
+            (place, name)
+        };
+        Changes::of(call).names.into_iter().flatten().map(name).collect()
+    }
+
+    /// A mutation waits no longer for a name: it has it, or was given up and passes its turn on.
+    pub(crate) fn leave(&self, (place, name): (Key, Key), who: Waiter) {
+        let mut part = self.part(place);
+        part.turns.leave(name, who);
+        let next = part.turns.first(name).filter(|next| who < *next && !part.claimed.contains_key(&name));
+        drop(part);
+        self.wake(next);
+    }
+
+    /// Whether nobody but this proxy changes names, and it marks what it changes.
+    fn alone(&self) -> bool {
+        self.leases.is_none() && self.relies_on_marks()
+    }
+
+    fn leads_to(kind: Kind, object: &[u8]) -> Leads {
+        if kind == Kind::Name { Leads::To(Key::of(object)) } else { Leads::Nowhere }
+    }
+
+    /// Those that wait for names are woken by these.
+    pub(crate) fn wake_by(&self, wakes: &Arc<Wakes>) {
+        let _once = self.wakes.set(Arc::clone(wakes));
+    }
+
+    fn wake(&self, next: Option<Waiter>) {
+        if let (Some(next), Some(wakes)) = (next, self.wakes.get()) {
+            wakes.wake(next);
         }
     }
 
     /// Marks a name, unless another mutation has; where it led, and whether it was changed a while ago too.
-    fn claim_name(&self, now: Time, since: Time, what: &DirOp<'_>, touched: &mut Touched) -> Option<(Found, bool)> {
+    fn claim_name(&self, now: Time, who: Waiter, what: &DirOp<'_>, touched: &mut Touched) -> Option<(Found, bool)> {
         let place = Key::of(what.dir.bytes());
         let name = Of(place).name(what.name, Kind::Name).key;
         let mut part = self.part(place);
-        if part.claimed.contains_key(&name) || !part.turns.may(now, name, since) {
+        if part.claimed.contains_key(&name) || !part.turns.may(name, who) {
+            // Under the same lock: whoever has it wakes those that wait when it ends.
+            part.turns.enter(name, who);
             return None;
         }
         part.claimed.insert(name, false);
         let mut handle = [0; HANDLE_MOST];
+        // What a call may still change of which nobody knows the end is not told.
+        let quiet = self.alone() && part.cache.holds(now, self.left(now), &name);
+        let told = part.turns.told(name).filter(|_| quiet);
         let found = match part.target(now, (place, name), what, &Who::ANYONE, &mut handle).filter(|_| self.leased()) {
-            None => Found::Unknown,
+            None => told.map_or(Found::Unknown, Found::of),
             Some(0) => Found::Absent,
             Some(length) => Found::Object(Key::of(&handle[..length])),
         };
@@ -260,12 +354,25 @@ impl Cached {
         if let Some([attributes, _]) = touched.marks.last_chunk_mut() {
             attributes.alone = target == Target::Resized;
         }
+        drop(part);
+        self.touch_twins(now, object, touched);
     }
 
     fn touch(&self, now: Time, object: FileHandle<'_>, role: Role, touched: &mut Touched) {
         let place = Key::of(object.bytes());
         let mark = self.part(place).cache.mark(now, place);
         touched.add(place, mark, Some(Tells::Attributes(role, object.bytes().into())));
+        self.touch_twins(now, place, touched);
+    }
+
+    /// The other handles of an object that is changed.
+    fn touch_twins(&self, now: Time, object: Key, touched: &mut Touched) {
+        for other in self.other_handles(object) {
+            let mut part = self.part(other);
+            for key in guards(other) {
+                touched.add(other, part.cache.mark(now, key), None);
+            }
+        }
     }
 }
 
@@ -296,6 +403,11 @@ impl Touched {
         self.led
     }
 
+    /// Whether it is sure what is known of its first name, and that it is known where the call takes the name away.
+    pub(crate) const fn sure(&self, takes_away: bool) -> bool {
+        self.relied_on && !(takes_away && (self.loose || self.unsure))
+    }
+
     /// A name of its leads nowhere. Of what makes something there, or cuts what is there, the others must know which it was.
     pub(crate) fn found_nothing(&mut self, unfound: &Unfound) {
         if unfound.first && matches!(unfound.target, Target::None | Target::Resized) {
@@ -324,6 +436,13 @@ enum Found {
 }
 
 impl Found {
+    const fn of(leads: Leads) -> Self {
+        match leads {
+            Leads::To(object) => Self::Object(object),
+            Leads::Nowhere => Self::Absent,
+        }
+    }
+
     const fn leads(&self) -> Option<bool> {
         match self {
             Self::Object(_) => Some(true),
@@ -409,6 +528,16 @@ impl<'c> Changes<'c> {
 pub(crate) fn made((procedure, results): (Procedure, &[u8])) -> Option<Key> {
     let reply = Reply::decode(procedure, results).ok()?;
     leads(&reply).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made))
+}
+
+/// The file id of the object that a reply says was made.
+fn made_id(reply: &Reply<'_>) -> Option<FileId> {
+    match reply {
+        Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) | Reply::Mknod(Ok(ok)) => {
+            ok.attributes.as_ref().map(FileId::of)
+        }
+        _ => None,
+    }
 }
 
 /// Where the call's name leads now. Of a RENAME that cannot be said: it does nothing if both names are of one object.

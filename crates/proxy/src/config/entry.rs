@@ -46,10 +46,12 @@ impl Config {
         entries.extend(of_cluster(self.cluster.as_ref()));
         entries.extend([
             one(Table::Limits, "connections", self.limits.connections.to_string()),
+            one(Table::Limits, "strangers", self.limits.strangers.to_string()),
             one(Table::Limits, "record", show_size(self.limits.record as u64)),
             one(Table::Limits, "calls_per_client", self.limits.calls_per_client.to_string()),
             one(Table::Limits, "memory", show_size(self.limits.memory as u64)),
             one(Table::Limits, "drain", show_span(self.limits.drain)),
+            one(Table::Limits, "answers_kept", show_span(self.limits.answers_kept)),
             one(Table::Log, "format", named(&LogFormat::NAMES, &self.log.format)),
             one(Table::Log, "level", named(&Level::NAMES, &self.log.level)),
             one(Table::Admin, "socket", self.admin.socket.display().to_string()),
@@ -62,6 +64,7 @@ impl Config {
             one(Table::Watch, "jobs_command", or(self.watch.jobs_command.clone().unwrap_or_default(), "none")),
             one(Table::Watch, "jobs_every", show_span(self.watch.jobs_every)),
             one(Table::State, "file", self.state.file.display().to_string()),
+            one(Table::State, "journal", self.state.journal.to_string()),
         ]);
         entries
     }
@@ -98,6 +101,7 @@ fn of_pool(pool: &Pool) -> Vec<Entry> {
         ("probe_interval", show_span(pool.probe_interval)),
         ("probe_timeout", show_span(pool.probe_timeout)),
         ("rate_peak", pool.rate_peak.map_or_else(|| "as seen".to_owned(), |peak| peak.to_string())),
+        ("on_down", pool.on_down.clone().unwrap_or_else(|| "none".to_owned())),
     ];
     at(&Place { table: Table::Pool, name: Some(pool.name.clone()) }, values)
 }

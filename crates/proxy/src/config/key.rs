@@ -233,7 +233,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "staleness",
         takes: "time, 0s..24h",
-        default: Fallback::Value("\"60s\""),
+        default: Fallback::Value("\"65s\""),
         live: true,
         meaning: "how long another server may answer with old attributes after a change; 0s only if servers cache no attributes \
                   (Ganesha: `Attr_Expiration_Time = 0`)",
@@ -286,6 +286,15 @@ pub const KEYS: &[Key] = &[
         takes: "calls a second, 1..1000000000",
         default: Fallback::Words("the highest rate seen"),
         meaning: "what the servers can do at most; only `policy = \"paper\"` asks, whose warm-up looks for a minute below 30 % of it",
+        ..POOL
+    },
+    Key {
+        name: "on_down",
+        takes: "a command of the shell",
+        default: Fallback::Words("none"),
+        meaning: "fences a server that took calls and has been down for half of `failover_after`, while another one is open; it is told \
+                  `MIDAS_POOL`, `MIDAS_SERVER` and `MIDAS_ADDRESS`, has 60 s and three tries; when it succeeds nothing waits for \
+                  `server_hold_max` on that server's account",
         ..POOL
     },
     Key { name: "path", takes: "absolute path", meaning: "what clients mount", ..EXPORT },
@@ -377,8 +386,9 @@ pub const KEYS: &[Key] = &[
         name: "server_hold_max",
         takes: "time, 1s..1h",
         default: Fallback::Value("\"60s\""),
-        meaning: "`lease`: how long a server may still execute a call that was cut off; what it may change is not cached for so long, \
-                  and after a crash of MIDAS nothing is",
+        meaning: "how long a server may still execute a call that was cut off or moved away: for so long nobody else changes the same, \
+                  it is not cached, and after a crash of MIDAS nothing is; file systems may take longer to end a dead head's calls \
+                  (CephFS 300 s): raise it there, or set `on_down`",
         ..EXPORT
     },
     Key {
@@ -513,7 +523,14 @@ pub const KEYS: &[Key] = &[
         name: "connections",
         takes: "count, 1..1000000",
         default: Fallback::Value("16384"),
-        meaning: "client connections; further ones are closed at once",
+        meaning: "client connections; at the limit the oldest idle one of the address that has most is ended for a new one",
+        ..LIMIT
+    },
+    Key {
+        name: "strangers",
+        takes: "count, 0..1000000",
+        default: Fallback::Value("64"),
+        meaning: "of these, connections of clients on no export's list, in all; they may ask for NULL, portmap and MOUNT",
         ..LIMIT
     },
     Key {
@@ -542,6 +559,13 @@ pub const KEYS: &[Key] = &[
         takes: "time, 0s..24h",
         default: Fallback::Value("\"30s\""),
         meaning: "how long calls under way may take to end after SIGTERM",
+        ..LIMIT
+    },
+    Key {
+        name: "answers_kept",
+        takes: "time, 1s..24h",
+        default: Fallback::Value("\"120s\""),
+        meaning: "how long the answer of a change is kept for a client that sends the same call again, counted from the answer",
         ..LIMIT
     },
     Key {
@@ -606,6 +630,15 @@ pub const KEYS: &[Key] = &[
         takes: "absolute path",
         default: Fallback::Value("\"/var/lib/midas/state.json\""),
         meaning: "where the targets of the warm-up are kept over a restart",
+        ..RESTART
+    },
+    Key {
+        table: Table::State,
+        name: "journal",
+        takes: "true, false",
+        default: Fallback::Value("false"),
+        meaning: "whether calls that must not be executed twice are written beside `file` before they are sent, so that a crash \
+                  of MIDAS forgets none; without a cluster, which always does",
         ..RESTART
     },
 ];

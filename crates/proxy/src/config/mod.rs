@@ -91,6 +91,8 @@ pub struct Pool {
     pub probe_timeout: Span,
     /// Calls a second that the servers can do at most; if not given, what was seen tells. Paper: P2.
     pub rate_peak: Option<u64>,
+    /// The command that fences a server which is down.
+    pub on_down: Option<String>,
 }
 
 /// A server of a pool.
@@ -187,8 +189,10 @@ pub struct Cache {
 /// What the daemon takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Client connections; further ones are closed at once.
+    /// Client connections; at the limit an idle one is ended for a new one.
     pub connections: usize,
+    /// Of these, connections of clients on no export's list, in all.
+    pub strangers: usize,
     /// Bytes of one record; a larger claim closes the connection.
     pub record: usize,
     /// Calls in flight of one client connection; at the limit it is not read.
@@ -197,6 +201,8 @@ pub struct Limits {
     pub memory: usize,
     /// How long calls under way may take to end when the daemon is told to.
     pub drain: Span,
+    /// How long the answers of changes are kept for clients that ask again.
+    pub answers_kept: Span,
 }
 
 /// What is said on stderr, and how.
@@ -255,6 +261,8 @@ pub struct Watch {
 pub struct State {
     /// Targets of the warm-up.
     pub file: PathBuf,
+    /// Whether calls that must not be executed twice are written down beside it.
+    pub journal: bool,
 }
 
 /// Finds the addresses of a host name.

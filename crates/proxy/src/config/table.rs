@@ -208,6 +208,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
     let probe_interval = section.read("probe_interval", reading, time(PROBE_MIN, PATIENCE_MAX));
     let probe_timeout = section.read("probe_timeout", reading, time(PROBE_MIN, PATIENCE_MAX));
     let rate_peak = section.given("rate_peak", reading, count(1, RATE_MAX));
+    let on_down = section.given("on_down", reading, value::command);
     let servers = servers?;
     no_server_twice(&servers, reading);
     let mount_port = mount_port?;
@@ -226,6 +227,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
         probe_interval: probe_interval?,
         probe_timeout: probe_timeout?,
         rate_peak: rate_peak?,
+        on_down: on_down?,
     })
 }
 
@@ -268,6 +270,14 @@ fn exports(
             );
             reading.wrong(section.place("writers"), said);
         }
+        if let Some(other) = overlapped(&exports, export) {
+            let said = format!(
+                "writers: '{}' writes to the same files through another export, where they may have other handles: what is changed there \
+                 is not noticed here; write \"anyone\", or export disjoint directories",
+                other.path
+            );
+            reading.wrong(section.place("writers"), said);
+        }
     }
     Some(exports)
 }
@@ -283,6 +293,17 @@ fn past_marks<'e>(pools: &'e [Pool], exports: &'e [Export], export: &Export) -> 
     };
     let mut others = exports.iter().filter(writes).filter_map(|other| Some((shared(other)?.name.as_str(), other)));
     others.next().filter(|_| export.caching.writers == Writers::MidasOnly)
+}
+
+/// An export of the same pool that changes files of this one, which relies on nobody else doing so.
+fn overlapped<'e>(exports: &'e [Export], export: &Export) -> Option<&'e Export> {
+    let writes = |other: &&Export| {
+        other.pool == export.pool
+            && other.path != export.path
+            && other.access == Access::ReadWrite
+            && overlap(&other.source, &export.source)
+    };
+    exports.iter().filter(|_| export.caching.writers == Writers::MidasOnly).find(writes)
 }
 
 /// Whether one of two directories lies in the other, or is it.
@@ -359,10 +380,12 @@ fn clustered(
 
 fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
     let connections = section.read("connections", reading, count(1, 1_000_000));
+    let strangers = section.read("strangers", reading, count(0, 1_000_000));
     let record = section.read("record", reading, size(64 << 10, 64 << 20));
     let calls_per_client = section.read("calls_per_client", reading, count(1, CALLS_MAX));
     let memory = section.read("memory", reading, size(16 << 20, 1 << 40));
     let drain = section.read("drain", reading, time(Span::ZERO, DAY));
+    let answers_kept = section.read("answers_kept", reading, time(Span::from_secs(1), DAY));
     let (record, memory) = (record?, memory?);
     if memory < MEMORY_RECORDS_MIN * record {
         let needed = show_size((MEMORY_RECORDS_MIN * record) as u64);
@@ -371,7 +394,8 @@ fn limits(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Limits> {
         reading.wrong(section.place("memory"), said);
     }
     let (connections, calls_per_client) = (connections? as usize, calls_per_client? as usize);
-    Some(Limits { connections, record, calls_per_client, memory, drain: drain? })
+    let (strangers, drain, answers_kept) = (strangers? as usize, drain?, answers_kept?);
+    Some(Limits { connections, strangers, record, calls_per_client, memory, drain, answers_kept })
 }
 
 fn log(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Log> {
@@ -397,7 +421,8 @@ fn watch(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<Watch> {
 }
 
 fn state(section: &Section<'_>, reading: &mut Reading<'_>) -> Option<State> {
-    Some(State { file: section.read("file", reading, file)? })
+    let journal = section.read("journal", reading, flag);
+    Some(State { file: section.read("file", reading, file)?, journal: journal? })
 }
 
 const THREADS_MAX: u64 = 256;

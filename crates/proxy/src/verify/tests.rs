@@ -43,7 +43,7 @@ impl Site {
             match self.witness.look(call).unwrap() {
                 Verdict::Answer(results) => (Some(status(&results)), None),
                 Verdict::Made { ours, otherwise } => (Some(status(&ours)), Some(status(&otherwise))),
-                Verdict::Send => (None, None),
+                Verdict::Send(_) => (None, None),
                 Verdict::Unknown => panic!("it answers"),
             }
         })
@@ -69,11 +69,15 @@ fn what_makes_a_file_is_told_by_whether_the_name_was_free_whatever_became_of_the
     site.done(&Call::Create { place, how: hows[0] });
     let seen = hows.map(|how| site.verdicts(&Call::Create { place, how }));
     assert_eq!(seen, [[GUESS, GUESS, GUESS, EXIST], [OK; 4], [SENT, SENT, OK, SENT]]);
-    // Somebody else writes to it before the call is looked for.
+    // It was empty, and nobody has cut it to nothing since.
     let found = site.witness.find(&place).unwrap().unwrap().handle;
     let file = FileHandle::new(&found).unwrap();
-    site.done(&Call::Write { file, offset: 0, stable: StableHow::FileSync, count: 1, data: b"x" });
     let old = SetTime::Client(Nfstime3 { seconds: 1_000_000_000, nseconds: 0 });
+    let new_attributes = Sattr3 { mtime: old, ..Sattr3::default() };
+    site.done(&Call::Setattr { object: file, new_attributes, guard: None });
+    assert_eq!(site.verdicts(&Call::Create { place, how: hows[1] }), [SENT, SENT, OK, SENT]);
+    // Somebody else writes to it before the call is looked for.
+    site.done(&Call::Write { file, offset: 0, stable: StableHow::FileSync, count: 1, data: b"x" });
     let new_attributes = Sattr3 { mtime: old, mode: Some(0o600), ..Sattr3::default() };
     site.done(&Call::Setattr { object: file, new_attributes, guard: None });
     let seen = hows.map(|how| site.verdicts(&Call::Create { place, how }));

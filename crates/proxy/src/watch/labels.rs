@@ -46,7 +46,7 @@ pub(crate) fn run(shared: &Shared, config: &config::Watch) {
         let mut news = by_file.take(file);
         if let Some(command) = config.jobs_command.as_deref().filter(|_| Instant::now() >= next) {
             next = Instant::now() + crate::clock::duration(config.jobs_every);
-            let said = said_by(command, &shared.stop);
+            let said = said_by(command, &[], COMMAND_PATIENCE, &shared.stop);
             if shared.stop.load(Relaxed) {
                 return;
             }
@@ -118,15 +118,16 @@ fn changed(file: &Path, seen: &mut Option<(SystemTime, u64)>) -> io::Result<Opti
 }
 
 /// What a command writes, in time and before the daemon ends; it and whatever it started end with it.
-fn said_by(command: &str, stop: &AtomicBool) -> io::Result<String> {
+pub(crate) fn said_by(command: &str, told: &[(&str, &str)], most: Duration, stop: &AtomicBool) -> io::Result<String> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
+        .envs(told.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let patience = Patience { until: Instant::now() + COMMAND_PATIENCE, stop };
+    let patience = Patience { until: Instant::now() + most, most, stop };
     let said = child.stdout.take().map_or_else(|| Ok(Vec::new()), |out| read_all(out, &patience));
     let said = said.and_then(|said| wait(&child, &patience).map(|()| said));
     let status = end(&mut child);
@@ -166,6 +167,7 @@ fn wait(child: &Child, patience: &Patience<'_>) -> io::Result<()> {
 /// How long a command is waited for.
 struct Patience<'s> {
     until: Instant,
+    most: Duration,
     stop: &'s AtomicBool,
 }
 
@@ -175,7 +177,7 @@ impl Patience<'_> {
             return Err(io::Error::other("the daemon ends"));
         }
         if Instant::now() >= self.until {
-            return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", COMMAND_PATIENCE.as_secs())));
+            return Err(io::Error::new(ErrorKind::TimedOut, format!("no end after {} s", self.most.as_secs())));
         }
         thread::sleep(STEP);
         Ok(())
@@ -265,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_a_command_says_is_taken_if_it_ends_well() {
-        let said = |command| said_by(command, &AtomicBool::new(false));
+        let said = |command| said_by(command, &[], COMMAND_PATIENCE, &AtomicBool::new(false));
         assert_eq!(said("echo 10.0.0.1 $((40 + 2)); echo noise >&2").unwrap(), "10.0.0.1 42\n");
         assert_eq!(said("echo 10.0.0.1 x; exit 3").unwrap_err().to_string(), "the command ended with an error");
         assert_eq!(said("head -c 9000000 /dev/zero").unwrap_err().to_string(), "more than 8 MiB");
@@ -281,7 +283,8 @@ mod tests {
             .spawn()
             .unwrap();
         let out = child.stdout.take().unwrap();
-        let patience = Patience { until: start + Duration::from_millis(100), stop: &AtomicBool::new(false) };
+        let most = Duration::from_millis(100);
+        let patience = Patience { until: start + most, most, stop: &AtomicBool::new(false) };
         assert_eq!(read_all(out, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
         assert_eq!(wait(&child, &patience).unwrap_err().kind(), ErrorKind::TimedOut);
         assert!(!end(&mut child).unwrap().success());
@@ -294,7 +297,7 @@ mod tests {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let ours = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
         let command = format!("exec 3>{}; sleep 600 >/dev/null & echo 10.0.0.1 a", pipe.display());
-        assert_eq!(said_by(&command, &AtomicBool::new(false)).unwrap(), "10.0.0.1 a\n");
+        assert_eq!(said_by(&command, &[], COMMAND_PATIENCE, &AtomicBool::new(false)).unwrap(), "10.0.0.1 a\n");
         let mut watched = [PollFd::new(&ours, PollFlags::IN)];
         let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(poll(&mut watched, Some(&patience)).unwrap(), 1, "it still holds its end");
@@ -306,7 +309,7 @@ mod tests {
     fn a_command_ends_when_the_daemon_does() {
         let start = Instant::now();
         for command in ["sleep 600", "exec >&-; sleep 600"] {
-            let why = said_by(command, &AtomicBool::new(true)).unwrap_err();
+            let why = said_by(command, &[], COMMAND_PATIENCE, &AtomicBool::new(true)).unwrap_err();
             assert_eq!(why.to_string(), "the daemon ends", "{command}");
         }
         assert!(start.elapsed() < COMMAND_PATIENCE, "it took {:?}", start.elapsed());

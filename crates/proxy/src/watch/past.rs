@@ -44,6 +44,8 @@ struct Counts {
     reads: Reads,
     /// Export by export.
     routes: Vec<Routes>,
+    /// Calls that only one server could serve, export by export.
+    bound: Vec<u64>,
     /// Server by server, pool by pool; begins anew after 2^32.
     sent: Vec<u32>,
 }
@@ -104,6 +106,7 @@ impl Counts {
             outcomes: std::array::from_fn(|code| totals.outcomes.iter().map(|by_outcome| by_outcome[code]).sum()),
             reads: all,
             routes: shared.exports.iter().map(Realm::routes).collect(),
+            bound: shared.exports.iter().map(|export| export.binds().iter().sum()).collect(),
             sent: servers.collect(),
         }
     }
@@ -119,8 +122,10 @@ impl Counts {
         }
         let routes: Vec<Routes> =
             self.routes.iter().enumerate().map(|(at, now)| less(now, before.routes.get(at))).collect();
-        for (export, routes) in exports.iter_mut().zip(&routes) {
+        for (at, (export, routes)) in exports.iter_mut().zip(&routes).enumerate() {
+            let [now, then] = [&self.bound, &before.bound].map(|bound| bound.get(at).copied().unwrap_or_default());
             export.steered = share(BY_CHOICE.iter().map(|why| routes[*why]).sum(), routes.iter().sum());
+            export.bound = share(now.saturating_sub(then), routes.iter().sum());
         }
         let answers = less(&self.answers, Some(&before.answers));
         let outcomes = less(&self.outcomes, Some(&before.outcomes));
@@ -178,7 +183,7 @@ fn of_export(export: &Realm) -> ExportPoint {
     drop(controller);
     let mut knobs = knobs_of(&Knobs { bypass: export.bypassed(), ..knobs });
     knobs.extend(ttls(export));
-    ExportPoint { steered: 0.0, pressure, thresholds, imbalance: signals.imbalance, knobs }
+    ExportPoint { steered: 0.0, bound: 0.0, pressure, thresholds, imbalance: signals.imbalance, knobs }
 }
 
 fn knobs_of(knobs: &Knobs) -> BTreeMap<String, f64> {

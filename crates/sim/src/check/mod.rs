@@ -92,6 +92,7 @@ impl Checks {
         let mode = config.cache.map(|cache| cache.mode);
         let limits = Settings::default();
         let relaxed = matches!(mode, Some(Mode::Ttl | Mode::Immutable)) || config.faults.bypass_rate > 0.0;
+        let relaxed = relaxed || config.fenced_for() != config.staleness;
         Self {
             seed: config.seed,
             policy: config.policy,

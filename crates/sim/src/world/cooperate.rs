@@ -45,7 +45,7 @@ impl World<'_> {
         let mut flying = self.calls.take(call);
         match std::mem::replace(&mut flying.stage, Stage::Gone) {
             Stage::Announced(pass, _) => self.send(now, flying, pass),
-            Stage::Joined | Stage::Sent(_) | Stage::Gone => Ok(()),
+            Stage::Joined | Stage::Held(_) | Stage::Sent(_) | Stage::Gone => Ok(()),
         }
     }
 

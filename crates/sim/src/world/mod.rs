@@ -11,6 +11,7 @@ use crate::check::{Checks, Violation};
 use crate::config::{Config, ShareInterval};
 use crate::fault::RETRANSMIT;
 use crate::metrics::Metrics;
+use crate::model::attribute_cache::AttributeCache;
 use crate::model::server::{CallId, Server};
 use crate::model::truth::{Entry, Kind, Truth};
 use crate::proxy::Proxy;
@@ -30,6 +31,8 @@ pub fn run(config: &Config) -> Result<Run, Violation> {
 /// What happens next.
 #[derive(Debug)]
 enum Event {
+    /// A call that waits at its proxy is tried again.
+    Again(CallId),
     /// A call reaches its server.
     AtServer(CallId),
     /// A worker is done with a call.
@@ -64,6 +67,10 @@ struct World<'a> {
     config: &'a Config,
     queue: Queue<Event>,
     servers: Vec<Server>,
+    /// What each server remembers.
+    caches: Vec<AttributeCache>,
+    /// Calls that each server got while it was measured.
+    sent: Vec<u64>,
     proxies: Vec<Proxy>,
     truth: Truth,
     checks: Checks,
@@ -87,6 +94,8 @@ impl<'a> World<'a> {
             config,
             queue: Queue::default(),
             servers: (0..config.servers).map(|_| Server::new(config.workers)).collect(),
+            caches: (0..config.servers).map(|_| AttributeCache::default()).collect(),
+            sent: vec![0; config.servers as usize],
             proxies: (0..config.proxies).map(|index| Proxy::new(config, index)).collect(),
             truth: Truth::default(),
             checks: Checks::new(config),
@@ -163,6 +172,7 @@ impl<'a> World<'a> {
             Event::ShareArrive(proxy, share) => self.share_arrive(now, proxy, &share),
             Event::Announce { to, call, number } => self.announced(now, to, call, number),
             Event::Acknowledge(call) => return self.acknowledged(now, call),
+            Event::Again(call) => return self.again(now, call),
             Event::Ended { to, number } => self.ended_at_peer(now, to, number),
             Event::Bypass => self.bypass(now),
             Event::Sample => self.sample(now),
@@ -235,7 +245,8 @@ impl<'a> World<'a> {
         (row.mean_queue, row.dispersion) = spread(&means);
         row.worst_queue = self.queues_measured.iter().map(|(_, worst)| *worst).max().unwrap_or(0);
         self.metrics.fill(&mut row, self.config.duration, self.config.proxies);
-        Ok(Run { row, queues: self.trace, arrivals: self.arrivals, actuations: self.actuations })
+        let Self { trace: queues, arrivals, sent, actuations, .. } = self;
+        Ok(Run { row, queues, arrivals, sent, actuations })
     }
 
     /// Plays on until every call has ended. A call that never does is a broken invariant, not an endless loop.

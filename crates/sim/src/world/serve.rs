@@ -2,17 +2,20 @@
 
 use super::{Event, World};
 use crate::baseline::Oracle;
-use crate::call::{Flying, Stage, entry_of, target_of, touches_of};
+use crate::call::{Flying, Stage, entry_of, second_of, target_of, touches_of};
 use crate::check::{Answer, Invariant, Violation};
 use crate::fault::FAIL_AFTER;
 use crate::metrics::Sent;
 use crate::model::server::CallId;
 use crate::model::truth::Entry;
 use midas_core::cache::{Class, Facts};
+use midas_core::decision::Exclusion;
 use midas_core::id::ServerId;
+use midas_core::op::Op;
 use midas_core::peer::Change;
+use midas_core::route::feasible::Target;
 use midas_core::shard::{Asked, Call, Outcome, Pass};
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_workload::Request;
 
 impl World<'_> {
@@ -32,8 +35,9 @@ impl World<'_> {
             }
         }
         let cached = self.config.cache.is_some();
-        let entry = entry_of(&request).filter(|_| cached);
-        flying.promised = entry.map_or(0, |entry| self.truth.promised(entry));
+        let seen = entry_of(&request).filter(|_| self.config.follows());
+        flying.promised = seen.map_or(0, |entry| self.truth.promised(entry));
+        let entry = seen.filter(|_| cached);
         let touches = if cached { touches_of(&request) } else { Vec::new() };
         let call = Call {
             target: target_of(self.config.homes.as_ref(), &request),
@@ -69,14 +73,31 @@ impl World<'_> {
 
     /// A call leaves its proxy.
     pub(super) fn send(&mut self, now: Time, mut flying: Flying, pass: Pass<Entry>) -> Result<(), Violation> {
-        let target = target_of(self.config.homes.as_ref(), &flying.request);
+        let mut target = target_of(self.config.homes.as_ref(), &flying.request);
+        let second = second_of(self.config.homes.as_ref(), &flying.request);
         let proxy_index = flying.proxy;
         let proxy = &mut self.proxies[flying.proxy as usize];
+        if self.config.fenced_for() > Span::ZERO && target.op == Op::List {
+            // A listing is about its directory, not about the first name.
+            target.object = target.place;
+        }
+        if let Some((place, object)) = second.filter(|_| self.config.fenced_for() > Span::ZERO) {
+            let other = Target { place, object, ..target };
+            target.bound = proxy.shard.fenced_at(now, &proxy.servers, &target);
+            target.bound = target.bound.or_else(|| proxy.shard.fenced_at(now, &proxy.servers, &other));
+        }
         let servers = &self.servers;
         let committed = |server: ServerId| servers[server.index()].committed();
         let mut oracle = Oracle { committed: &committed, turn: &mut self.turn };
         let ticket = match proxy.send(now, &target, flying.request.client, pass, &mut oracle) {
             Ok(ticket) => ticket,
+            // Two changes that belong together are under way at two servers: it waits until one of them is over.
+            Err((pass, Exclusion::FencedElsewhere)) => {
+                flying.stage = Stage::Held(pass);
+                let id = self.calls.keep(flying);
+                self.queue.push(now + HELD_FOR, Event::Again(id));
+                return Ok(());
+            }
             Err((pass, why)) => {
                 proxy.shard.give_up(now, pass);
                 return self.checks.broken(now, Invariant::SettledOnce, why.reason().to_owned());
@@ -87,7 +108,11 @@ impl World<'_> {
         self.checks.steered(now, &ticket.route, &proxy.servers)?;
         let home = proxy.servers.ring().home(target.place).unwrap_or(ServerId(0));
         let to = ticket.route.to;
+        for key in second.into_iter().flat_map(|(place, object)| [place, object]) {
+            proxy.shard.raise(now, key, to, false);
+        }
         if flying.measured {
+            self.sent[to.index()] += 1;
             let bad = committed(to) >= committed(home);
             let reads = !flying.request.op.mutates();
             self.metrics.sent(now, Sent { to, home, reads, directory: flying.request.directory, bad });
@@ -100,6 +125,15 @@ impl World<'_> {
         self.queue.push(at, Event::AtServer(id));
         self.changed(now, proxy_index, Change::Left);
         Ok(())
+    }
+
+    /// A call that was held is tried again.
+    pub(super) fn again(&mut self, now: Time, call: CallId) -> Result<(), Violation> {
+        let mut flying = self.calls.take(call);
+        match std::mem::replace(&mut flying.stage, Stage::Gone) {
+            Stage::Held(pass) => self.send(now, flying, pass),
+            Stage::Joined | Stage::Announced(..) | Stage::Sent(_) | Stage::Gone => Ok(()),
+        }
     }
 
     pub(super) fn at_server(&mut self, now: Time, call: CallId) {
@@ -131,17 +165,21 @@ impl World<'_> {
         if flying.request.op.mutates() {
             self.checks.executed(now, flying.number)?;
         }
-        if self.config.cache.is_some() {
+        let server = flying.server.index();
+        if self.config.follows() {
+            let (truth, cache) = (&mut self.truth, &mut self.caches[server]);
             if flying.request.op.mutates() {
-                flying.made =
-                    touches_of(&flying.request).into_iter().map(|entry| self.truth.mutate(now, entry)).collect();
+                let mutate = |entry| {
+                    let version = truth.mutate(now, entry);
+                    cache.changed(now, entry, version);
+                    version
+                };
+                flying.made = touches_of(&flying.request).into_iter().map(mutate).collect();
             }
             if let Some(entry) = entry_of(&flying.request) {
-                flying.value = self.truth.version(entry).number;
-                flying.changed = self.truth.changed(entry);
+                (flying.value, flying.changed) = cache.read(now, truth, entry, self.config.staleness);
             }
         }
-        let server = flying.server.index();
         if let Some(next) = self.servers[server].done(now) {
             self.work(now, next);
         }
@@ -164,6 +202,10 @@ impl World<'_> {
         let proxy = &mut self.proxies[flying.proxy as usize];
         let server = ticket.route.to;
         let settled = proxy.shard.settle(now, &proxy.servers, &mut proxy.recorder, ticket, outcome);
+        let second = second_of(self.config.homes.as_ref(), &flying.request);
+        for key in second.into_iter().flat_map(|(place, object)| [place, object]) {
+            proxy.shard.raise(now, key, server, true);
+        }
         proxy.learn(now, server, settled.latency);
         let joined = settled.flight.and_then(|flight| proxy.joined.remove(&flight)).unwrap_or_default();
         self.changed(now, flying.proxy, Change::Landed);
@@ -184,7 +226,7 @@ impl World<'_> {
                 self.truth.promise(entry, *made);
             }
         }
-        if let Some(entry) = entry_of(&flying.request).filter(|_| self.config.cache.is_some() && !flying.failed) {
+        if let Some(entry) = entry_of(&flying.request).filter(|_| self.config.follows() && !flying.failed) {
             let answer = Answer { entry, got: flying.value, promised: flying.promised };
             let stale = self.checks.answered(now, answer)?;
             self.metrics.answers += u64::from(flying.measured);
@@ -200,3 +242,6 @@ impl World<'_> {
 
 /// What a cached reply costs in memory.
 const ENTRY_COST: usize = 128;
+
+/// A call that no server may serve now is tried again after so long, as the daemon's tick does.
+const HELD_FOR: Span = Span::from_millis(20);

@@ -1,4 +1,4 @@
-//! What others change past us: ttl mode, and what is checked (nfs3.md, D1, D7).
+//! What others change: past us in ttl mode, with what is checked (nfs3.md, D1, D7), and at another proxy.
 
 use super::*;
 
@@ -173,4 +173,19 @@ fn a_name_is_checked_on_behalf_of_whoever_was_told_it() {
     (0..100_000).for_each(|_| drop(told(&cached, at(1), &LOOKUP, &who)));
     let (_, sample) = samples.try_iter().find(|(_, sample)| sample.name.is_some()).expect("a name is checked");
     assert_eq!(sample.caller(), midas_net::Caller { uid: 7, gid: 8, gids: vec![9, 10] });
+}
+
+#[test]
+fn d1_where_a_name_leads_is_not_relied_on_if_another_proxy_changed_it_since() {
+    let cached = cached(Mode::Lease);
+    let (touched, _) = claim(&cached, at(1), &remove());
+    assert!(!cached.overtaken(&touched));
+    let (place, name, _) = touched.labels(0).find(|(_, _, name)| *name).unwrap();
+    let mark = cached.mark(at(1), place, name);
+    cached.unmark(at(2), place, mark);
+    assert!(cached.overtaken(&touched), "it has come and gone");
+    cached.ended(at(2), touched, Ended::Done, None);
+    let (touched, _) = claim(&cached, at(3), &remove());
+    assert!(!cached.overtaken(&touched), "it was looked at anew");
+    cached.ended(at(3), touched, Ended::Done, None);
 }

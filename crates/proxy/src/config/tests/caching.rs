@@ -338,3 +338,24 @@ fn every_key_is_taken_over_as_its_table_says() {
     let unseen: Vec<_> = KEYS.iter().map(|key| (key.table, key.name)).filter(|key| !seen.contains(key)).collect();
     assert_eq!(unseen, same);
 }
+
+#[test]
+fn exports_of_one_pool_that_change_each_others_files_are_not_midas_only() {
+    // the other export's source and access, and whether it is in the way of `writers = "midas-only"` for /a
+    let cases =
+        [("/a", "rw", true), ("/", "rw", true), ("/a/b", "rw", true), ("/ab", "rw", false), ("/a/b", "ro", false)];
+    for (source, access, clash) in cases {
+        let text = format!(
+            "[listen]\nnfs = \"127.0.0.1:2049\"\n[[pool]]\nname = \"p\"\nservers = [\"10.0.0.1:2049\"]\n\
+             [[export]]\npath = \"/a\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\nwriters = \"midas-only\"\n\
+             [[export]]\npath = \"/other\"\nsource = \"{source}\"\npool = \"p\"\nclients = [\"10.0.0.0/8\"]\naccess = \"{access}\"\n"
+        );
+        let said = Config::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(
+            said.contains("'/other' writes to the same files through another export"),
+            clash,
+            "{source}: {said}"
+        );
+        assert_eq!(said.is_empty(), !clash, "{said}");
+    }
+}
