@@ -74,7 +74,7 @@ fn stopped(clocks_stand_still: bool) -> Duration {
     });
     let mut asks = Raw::connect(lost.nfs[0]);
     asks.alive();
-    lost.signal(Signal::STOP);
+    lost.stop();
     let stop = Instant::now();
     asks.send(&getattr(1, &file));
     members.missed(2);

@@ -87,7 +87,7 @@ impl Members {
     pub(crate) fn suffer(&mut self, fault: Fault, lost: usize) {
         match fault {
             Fault::Stop => {
-                self.daemons[lost].signal(Signal::STOP);
+                self.daemons[lost].stop();
                 self.missed(lost);
                 self.daemons[lost].signal(Signal::CONT);
             }

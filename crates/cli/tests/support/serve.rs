@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -186,6 +186,16 @@ impl Serve {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Stops the daemon. Returns when no thread of it runs any more: some go on for a moment after
+    /// the signal, and answer what they are asked then.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        until("every thread stands still", || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+            threads.into_iter().all(|thread| stands_still(&thread.unwrap().path().join("stat")))
+        });
+    }
+
     /// Waits until it has said something so many times in its log; the last of these lines.
     pub(crate) fn said(&self, what: &str, times: usize) -> String {
         self.log.wait(what, times)
@@ -275,6 +285,12 @@ fn spawn(command: &mut Command) -> (Child, Lines) {
     let mut child = command.spawn().expect("the binary runs");
     let log = Lines::of(child.stderr.take().expect("it is piped"));
     (child, log)
+}
+
+/// Whether a thread is stopped, by its `stat` of proc(5): the state stands behind the name.
+fn stands_still(stat: &Path) -> bool {
+    let text = fs::read_to_string(stat).unwrap();
+    text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
 
 /// Ports that stay its own while it is down.
