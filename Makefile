@@ -145,6 +145,10 @@ soak: build ## Run long simulations (every workload and policy, 32 seeds), the w
 	MIDAS_SOAK_CALLS=5000000 cargo test --profile prove -p midas-cli --test members -- --nocapture --test-threads 1 over_ganesha_heads_daemons over_embedded_servers_they
 	MIDAS_DOUBT_CALLS=1000000 cargo test --profile prove -p midas-cli --test doubt -- --nocapture names_and_bytes
 
+.PHONY: repeat
+repeat: ## Run the tests with real servers and loads 20 times, half of them beside a busy core (some hours)
+	@scripts/repeat
+
 # Needs Rust alone; the dashboard's page needs Node to be built, and everything else works without it.
 .PHONY: demo
 demo: web-try build ## See it work: a storm on four servers, static placement against MIDAS and others, with a dashboard (a minute)

@@ -161,6 +161,9 @@ impl Realm {
         let of_part = |part: usize| seed::of_part(seed, part as u64);
         let parts = (0..PARTS).map(of_part);
         let parts = parts.map(|seed| Mutex::new(Part::new(now, (export.policy, knobs), staleness, seed)));
+        let areas = Areas::new(now, first, told).expect("a configuration was checked");
+        // Nobody knows what was changed elsewhere just before the start.
+        areas.doubt_servers(now + staleness);
         Self {
             number,
             seed,
@@ -170,7 +173,7 @@ impl Realm {
             bypass: AtomicBool::new(false),
             controller: Mutex::new(controller),
             belief: Mutex::new(Belief::new(servers)),
-            areas: Areas::new(now, first, told).expect("a configuration was checked"),
+            areas,
             agreed: ArcSwap::from_pointee(None),
             modes: Mutex::new(Modes {
                 wanted: told.iter().map(|(_, told)| told.settings.mode).collect(),
@@ -201,7 +204,14 @@ impl Realm {
         let bound = self.bound(now, &mut part, meaning, second).filter(|bound| expects.is_none() && waits_on(bound));
         // What was fenced at a server that is waited for no longer is read at home, or where that is now.
         let acting = || Some((self.pool.servers.acting_home(meaning.place)?, Bound::Fenced));
-        let bound = if forsaken.is_some() && self.stale() { bound.or_else(acting) } else { bound };
+        let bound = match forsaken.is_some() && self.stale() {
+            true => bound.or_else(|| {
+                // What it does not know is not kept.
+                self.areas.doubt_servers(now + self.pool.staleness());
+                acting()
+            }),
+            false => bound,
+        };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, binds, knobs, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
@@ -348,6 +358,9 @@ impl Realm {
     pub(crate) fn reload_staleness(&self, now: Instant) {
         let (now, staleness) = (self.pool.time(now), self.pool.staleness());
         self.parts.iter().for_each(|part| lock(part).shard.set_staleness(now, staleness));
+        // What was filled before may be an old state that a longer staleness would have kept out.
+        self.areas.doubt_servers(now + staleness);
+        self.areas.flush();
         let mut controller = lock(&self.controller);
         controller.set_split(staleness == Span::ZERO);
         self.publish(&controller);

@@ -51,6 +51,8 @@ pub(super) enum Marked {
 pub(super) struct Marks<K> {
     keys: HashMap<K, State, Fixed>,
     all_until: Time,
+    /// Until then servers may answer with an old state of any key, though no mutation runs.
+    doubted_until: Time,
     keys_max: usize,
 }
 
@@ -63,7 +65,12 @@ struct State {
 impl<K: Copy + Eq + Hash> Marks<K> {
     /// `all_until`: until then every key is held.
     pub(super) fn new(keys_max: usize, all_until: Time, spread: Fixed) -> Self {
-        Self { keys: HashMap::with_hasher(spread), all_until, keys_max }
+        Self { keys: HashMap::with_hasher(spread), all_until, doubted_until: Time::ZERO, keys_max }
+    }
+
+    /// Every key counts as held until then.
+    pub(super) fn doubt(&mut self, until: Time) {
+        self.doubted_until = self.doubted_until.max(until);
     }
 
     pub(super) fn begin(&mut self, key: K, begun: Left) -> Mark<K> {
@@ -95,7 +102,7 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         match self.keys.get(key) {
             Some(state) if state.pending > 0 => Marked::Pending,
             Some(state) if now < state.until => Marked::Held,
-            Some(_) | None if now < self.all_until => Marked::Held,
+            Some(_) | None if now < self.all_until.max(self.doubted_until) => Marked::Held,
             Some(_) | None => Marked::No,
         }
     }

@@ -384,6 +384,11 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
         self.flushed = self.clock.tick();
     }
 
+    /// Servers may answer with an old state until then: no reply that leaves before fills anything.
+    pub fn doubt_servers(&mut self, until: Time) {
+        self.marks.doubt(until);
+    }
+
     /// The slow loop: class TTLs and old holds; the TTLs that moved. Paper: P10, every 30 s.
     pub fn tick(&mut self, now: Time) -> Vec<TtlStep> {
         let steps = self.classes.tick(&self.params);

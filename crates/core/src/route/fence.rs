@@ -14,8 +14,8 @@ pub struct Fences {
     by_object: BTreeMap<Key, Fence>,
     /// While this lies in the future everything goes home.
     all_until: Time,
-    /// No fence without a mutation under way ends before: until then there is no use in looking for one that has ended.
-    first_end: Time,
+    /// A full table that was cleared away to little use is not cleared again before.
+    rests_until: Time,
     /// How many were left when those that had ended were last cleared away.
     swept: usize,
     /// The latest end of those that were forgotten within their grace: nobody can say what a server knew before that.
@@ -111,9 +111,7 @@ impl Fences {
         if let Some(fence) = self.by_object.get_mut(&object) {
             fence.under_way = fence.under_way.saturating_sub(1);
             // What was changed before is still to be known by those who answer late.
-            if fence.counts(now) {
-                self.first_end = self.first_end.min(fence.until);
-            } else {
+            if !fence.counts(now) {
                 self.by_object.remove(&object);
             }
         }
@@ -140,7 +138,6 @@ impl Fences {
             self.raise_all(until);
             return None;
         }
-        self.first_end = self.first_end.min(until);
         let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, until));
         fence.comes_to(now, server);
         fence.until = fence.until.max(until);
@@ -216,7 +213,7 @@ impl Fences {
             self.by_object.retain(|_, fence| fence.counts(now));
             self.swept = self.by_object.len();
         }
-        if self.by_object.len() >= FENCES_MAX && self.first_end <= now {
+        if self.by_object.len() >= FENCES_MAX && self.rests_until <= now {
             let forgotten = &mut self.forgotten;
             self.by_object.retain(|_, fence| {
                 let stands = fence.stands(now);
@@ -225,9 +222,10 @@ impl Fences {
                 }
                 stands
             });
-            let ends = self.by_object.values().filter(|fence| fence.under_way == 0).map(|fence| fence.until);
-            self.first_end = ends.min().unwrap_or(Time::FAR);
             self.swept = self.by_object.len();
+            if self.swept > FENCES_MAX - FENCES_MAX / 16 {
+                self.rests_until = now + REST;
+            }
         }
         self.by_object.len() < FENCES_MAX
     }
@@ -239,6 +237,8 @@ const TURN: Span = Span::from_millis(100);
 const GRACE: Span = Span::from_secs(60);
 /// Fences kept one by one.
 pub const FENCES_MAX: usize = 1 << 16;
+/// How long a full table rests after it was cleared away to little use.
+const REST: Span = Span::from_secs(1);
 /// Fewer are not worth clearing away.
 const SWEEP_LEAST: usize = 1024;
 

@@ -199,6 +199,11 @@ impl Areas {
         self.all.iter().for_each(|area| area.cached.flush());
     }
 
+    /// Servers may answer with an old state until then: nothing is filled before.
+    pub(crate) fn doubt_servers(&self, until: Time) {
+        self.all.iter().for_each(|area| area.cached.doubt_servers(until));
+    }
+
     pub(crate) fn settled(&self, now: Time) -> bool {
         self.all.iter().all(|area| area.cached.settled(now))
     }

@@ -316,6 +316,11 @@ impl Cached {
         self.twins.clear();
     }
 
+    /// Servers may answer with an old state until then: nothing is filled before.
+    pub(crate) fn doubt_servers(&self, until: Time) {
+        self.parts.iter().for_each(|part| lock(part).cache.doubt_servers(until));
+    }
+
     /// Whether no mutation of ours may still run.
     pub(crate) fn settled(&self, now: Time) -> bool {
         self.loose.none(now) && self.parts.iter().all(|part| lock(part).cache.settled(now))
