@@ -373,6 +373,42 @@ fn a_server_that_is_fenced_keeps_nobody_waiting() {
     assert_eq!(server["fenced"], true, "{server}");
 }
 
+/// A server that was drained and is empty is stopped for work on it: that is no reason to fence it.
+#[test]
+fn a_server_that_was_drained_is_not_fenced_when_it_is_stopped() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("fenced");
+    let mut stage = Stage::with(LONG, &format!("on_down = \"echo $MIDAS_SERVER >> {}\"\n", file.display()));
+    let name = stage.proxy.servers()[stage.home]["name"].as_str().unwrap().to_owned();
+    stage.proxy.command(&format!("drain {name}"));
+    stage.proxy.until(stage.home, "it is empty", |server| server["in_flight"] == 0);
+    stage.home_is("down");
+    stage.proxy.until(stage.home, "it is known to be down", |server| server["health"] != "drained");
+    longer_than_a_vote_holds();
+    assert!(!file.exists(), "{}", std::fs::read_to_string(&file).unwrap_or_default());
+}
+
+/// A WRITE hangs at its server and its client goes: nobody needs a second copy of it elsewhere, where
+/// others may have written the same since.
+#[test]
+fn a_write_whose_client_is_gone_is_not_sent_to_another_server() {
+    let mut stage = Stage::start(SHORT);
+    let mut client = stage.client();
+    let root = stage.root.clone();
+    let file = file_at_home(&mut stage, &mut client, &root);
+    stage.home_is("hang");
+    let mut raw = Raw::connect(stage.proxy.nfs[0]);
+    let (stable, data) = (StableHow::FileSync, &b"gone"[..]);
+    raw.send(&raw::nfs(5, &Call::Write { file: handle(&file), offset: 0, count: 4, stable, data }));
+    until("it is sent", || stage.gates[stage.home].came(Procedure::Write) == 1);
+    raw.reset();
+    stage.proxy.until(stage.home, "the server is given up", |server| server["in_flight"] == 0);
+    until("nothing waits", || stage.held() == 0);
+    assert_eq!(write(&mut client, &file, b"kept"), Nfsstat3::OK);
+    assert_eq!(stage.gates[stage.other].came(Procedure::Write), 1, "the other client's alone");
+    assert_eq!(read(&mut client, &file), b"kept");
+}
+
 /// Three members of a cluster over two servers, whose pool has a command that leaves a line in this
 /// file. Each has its own way to the first server if it is given one.
 fn fencing(nfsd: &Nfsd, file: &Path, ways: &[SocketAddr]) -> Members {

@@ -5,7 +5,7 @@
 mod support;
 
 use midas_lab::raw::{Raw, getattr, handle, nfs, results, status, xid};
-use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, readable, require, until};
+use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, mounted, readable, require, until};
 use midas_net::{Client, Reservation};
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use serde_json::Value;
@@ -181,6 +181,34 @@ fn a_copy_that_flow_control_kept_back_does_not_bring_old_data_back() {
     // Answers come in any order once there is room.
     let answers: Vec<u32> = (0..81).map(|_| xid(&stuck.raw.receive())).collect();
     assert!(answers.contains(&5), "the copy is answered");
+    assert_eq!(content(&mut client, &file), b"new", "the old data are back");
+}
+
+/// A connection that was not read for longer than answers are kept is ended: nobody knows any more
+/// what it sent elsewhere meanwhile.
+#[test]
+fn what_was_not_read_for_longer_than_answers_are_kept_is_not_executed() {
+    let (nfsd, mut hung) = (Nfsd::start(&["--export", "/scratch"]), Nfsd::start(&["--export", "/hung"]));
+    let more = format!(
+        "[limits]\ncalls_per_client = 16\nanswers_kept = \"2s\"\n\
+         [[pool]]\nname = \"hung\"\nservers = [\"{}\"]\nstaleness = \"0s\"\n\
+         [[export]]\npath = \"/hung\"\nsource = \"/hung\"\npool = \"hung\"\nclients = [\"127.0.0.0/8\"]\n\
+         access = \"rw\"\nsquash = \"none\"\ninsecure = true\n",
+        hung.addresses[0]
+    );
+    let proxy = Site { more, ..Site::of(&nfsd.endpoints()) }.start();
+    let ((mut client, root), (_, there)) = (proxy.client(), mounted(proxy.nfs[0], proxy.mount[0], "/hung"));
+    let file = create(&mut client, &root, b"file");
+    hung.tell("fault 0 hang");
+    let mut stuck = Raw::connect(proxy.nfs[0]);
+    (0..16).for_each(|number| stuck.send(&getattr(1000 + number, &there)));
+    let old = write(5, &file, b"old");
+    stuck.send(&old);
+    let mut other = Raw::connect(proxy.nfs[0]);
+    ask(&mut other, &old);
+    ask(&mut other, &write(9, &file, b"new"));
+    assert!(stuck.closed(), "it is not read any more");
+    hung.tell("fault 0 none");
     assert_eq!(content(&mut client, &file), b"new", "the old data are back");
 }
 

@@ -5,6 +5,7 @@
 //! is gone, an administrator's drain, handles that differ); everything else follows from how calls end.
 
 use crate::id::{ServerId, ServerSet};
+use crate::key::Key;
 use crate::servers::Servers;
 use crate::time::{Span, Time};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -112,6 +113,11 @@ impl Servers {
     pub(crate) fn open_to_bound(&self, server: ServerId) -> ServerSet {
         let only = ServerSet::only(server);
         if self.health(server) == Health::Drained { only } else { self.open_set().and(&only) }
+    }
+
+    /// Whether the last object that a server failed at is this one; from now on it is.
+    pub(crate) fn failed_before(&self, server: ServerId, object: Key) -> bool {
+        self.slots[server.index()].failed_object.swap(object.0, Relaxed) == object.0
     }
 
     /// Learns from how a call that was sent at `sent` ended.

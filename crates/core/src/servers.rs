@@ -55,6 +55,8 @@ pub(crate) struct Slot {
     pub(crate) health: AtomicU8,
     pub(crate) health_since: AtomicU64,
     pub(crate) failures: AtomicU32,
+    /// The object of the last call that the server failed at.
+    pub(crate) failed_object: AtomicU64,
     pub(crate) backoff: AtomicU32,
     pub(crate) error_share: AtomicU32,
     /// Calls that it may have at once while it starts slowly; [`WINDOW_FULL`] otherwise.
@@ -355,6 +357,7 @@ impl Default for Slot {
             health: AtomicU8::new(Health::Up as u8),
             health_since: AtomicU64::new(0),
             failures: AtomicU32::new(0),
+            failed_object: AtomicU64::new(0),
             backoff: AtomicU32::new(0),
             error_share: AtomicU32::new(0),
             window: AtomicU32::new(WINDOW_FULL),

@@ -72,6 +72,8 @@ pub struct Ticket<K> {
     fenced: [Option<Key>; 2],
     /// It has changed nothing of these.
     spares: bool,
+    /// It was not executed, as far as is known.
+    refused: bool,
 }
 
 /// How a forwarded call ended.
@@ -153,7 +155,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
         let target = self.fenced(now, servers, *target);
         match self.router.choose(now, servers, knobs, &target) {
-            Ok(route) => match self.leave(now, &target, route.to) {
+            Ok(route) => match self.leave(now, &target, route.to, servers.acting_home(target.place)) {
                 Some(fenced) => Ok(self.send_fenced(now, servers, (&target, route), pass, fenced)),
                 None => Err((pass, Exclusion::FencedElsewhere)),
             },
@@ -190,7 +192,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
 
     /// Sends on a route that was chosen elsewhere, whatever else is under way.
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
-        let fenced = self.leave(now, target, route.to).unwrap_or_default();
+        let fenced = self.leave(now, target, route.to, Some(route.to)).unwrap_or_default();
         self.send_fenced(now, servers, (target, route), pass, fenced)
     }
 
@@ -207,7 +209,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
-        Ticket { route, target: *target, sent: now, found, head_age, pass, fenced, spares: false }
+        Ticket { route, target: *target, sent: now, found, head_age, pass, fenced, spares: false, refused: false }
     }
 
     /// A forwarded call came back, or never will.
@@ -219,17 +221,22 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         ticket: Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, target, sent, found, head_age, pass, fenced, spares } = ticket;
+        let Ticket { route, target, sent, found, head_age, pass, fenced, spares, refused } = ticket;
         let latency = now.since(sent);
         servers.land(now, route.to);
-        servers.judge(now, sent, route.to, !matches!(outcome, Outcome::Answered(_)));
+        // An object that cannot be read says little of its server, however often it is asked for.
+        let same = matches!(outcome, Outcome::Failed) && servers.failed_before(route.to, target.object);
+        if !same {
+            servers.judge(now, sent, route.to, !matches!(outcome, Outcome::Answered(_)));
+        }
         if matches!(outcome, Outcome::Answered(_)) {
             recorder.record(Sample { server: route.to, op: target.op, latency, found, head_age }, servers.rtt());
         }
         if target.op.mutates() {
             let lingers = if matches!(outcome, Outcome::Lost) { self.cache.hold_max() } else { Span::ZERO };
-            if !(spares && matches!(outcome, Outcome::Answered(_))) {
-                self.raise_own(now, &target, &route, self.staleness + lingers);
+            let answered = matches!(outcome, Outcome::Answered(_));
+            if !(spares && answered) {
+                self.raise_own(now, &target, &route, self.staleness + lingers, answered && !refused);
             }
             self.over(now, fenced);
         }
@@ -354,29 +361,45 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     }
 
     /// A mutation leaves: until it is over, what it changes is read where it runs. None: another
-    /// server is just changing the same.
-    fn leave(&mut self, now: Time, target: &Target, server: ServerId) -> Option<[Option<Key>; 2]> {
+    /// server is just changing the same; or no fence is free for its object, which is read at home
+    /// then and must be changed there.
+    fn leave(
+        &mut self,
+        now: Time,
+        target: &Target,
+        server: ServerId,
+        home: Option<ServerId>,
+    ) -> Option<[Option<Key>; 2]> {
         if self.staleness == Span::ZERO || !target.op.mutates() {
             return Some([None; 2]);
         }
-        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
-        let object = self.leaves(now, (target.object, target.object != target.place), server).ok()?;
         if target.place == target.object {
-            return Some([object, None]);
+            let object = self.leaves(now, (target.object, false), server).ok()?;
+            return (object.is_some() || home == Some(server)).then_some([object, None]);
         }
+        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
+        let name = match self.fences.leave(now, target.object, true, server) {
+            Leave::Counted => Some(target.object),
+            // Its directory is searched where this runs.
+            Leave::Uncounted => None,
+            Leave::Busy => return None,
+        };
         match self.leaves(now, (target.place, false), server) {
-            Ok(place) => Some([object, place]),
+            Ok(place) => Some([name, place]),
             Err(Busy) => {
-                self.over(now, [object, None]);
+                self.over(now, [name, None]);
                 None
             }
         }
     }
 
     fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
-        match self.fences.leave(now, (key, alone), server, now + self.staleness + self.cache.hold_max()) {
+        match self.fences.leave(now, key, alone, server) {
             Leave::Counted => Ok(Some(key)),
-            Leave::Uncounted => Ok(None),
+            Leave::Uncounted => {
+                self.fences.raise_all(now + self.staleness + self.cache.hold_max());
+                Ok(None)
+            }
             Leave::Busy => Err(Busy),
         }
     }
@@ -397,13 +420,17 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         fenced.into_iter().flatten().for_each(|key| self.fences.spare(now, key));
     }
 
-    /// A mutation has changed its object and the directory that names it; both are read where it ran.
-    fn raise_own(&mut self, now: Time, target: &Target, route: &Route, span: Span) {
-        if self.staleness > Span::ZERO {
-            self.fences.raise(now, target.object, route.to, now + span);
-            if target.place != target.object {
-                self.fences.raise_directory(now, target.place, route.to, now + span);
-            }
+    /// A mutation has changed its object and the directory that names it; both are read where it
+    /// ran. One that failed (`moves` is false) leaves them to a server that is known to have
+    /// changed them.
+    fn raise_own(&mut self, now: Time, target: &Target, route: &Route, span: Span, moves: bool) {
+        let held = |key| self.fences.find(now, key).is_some_and(|at| at != route.to);
+        if self.staleness == Span::ZERO || !moves && (held(target.object) || held(target.place)) {
+            return;
+        }
+        match target.place == target.object {
+            true => self.fences.raise(now, target.object, route.to, now + span),
+            false => self.fences.raise_name(now, target.object, target.place, route.to, now + span),
         }
     }
 
@@ -457,6 +484,12 @@ impl<K: Copy> Ticket<K> {
     /// The server's answer shows that it changed neither its object nor its directory: no fence is left for it.
     pub fn spare(&mut self) {
         self.spares = true;
+    }
+
+    /// The server has not executed the call, as far as its answer tells: what another server is
+    /// known to have changed is read there still.
+    pub fn refuse(&mut self) {
+        self.refused = true;
     }
 
     /// Whether it has shown that.
@@ -600,6 +633,46 @@ mod tests {
         assert_eq!(fence(&small), Some(ServerId(1)));
         small.shard.raise(at(150), Key(9), ServerId(2), true);
         assert_eq!(fence(&small), Some(ServerId(2)));
+    }
+
+    #[test]
+    fn one_object_that_cannot_be_read_does_not_close_its_server_and_several_do() {
+        let mut small = small(Mode::Strict, Span::ZERO);
+        for _ in 0..10 {
+            let ticket = small.forward(at(1), Op::Getattr);
+            small.settle(at(1), ticket, Outcome::Failed);
+        }
+        assert!(small.servers.ids().all(|server| small.servers.health(server) == Health::Up));
+        for object in 10..20 {
+            let bound = Some((ServerId(1), Bound::Fenced));
+            let target = Target { object: Key(object), bound, ..target(Op::Getattr) };
+            let call = Call { target, entry: None, touches: &[] };
+            let Decision::Forward(ticket) = small.shard.decide(at(2), &small.servers, &Knobs::default(), &call) else {
+                break;
+            };
+            small.settle(at(2), ticket, Outcome::Failed);
+        }
+        assert_eq!(small.servers.health(ServerId(1)), Health::Failing);
+    }
+
+    #[test]
+    fn a_mutation_that_failed_leaves_what_another_server_has_changed_there() {
+        let mut small = small(Mode::Strict, Span::from_millis(100));
+        let fence = |small: &Small| small.shard.fence(at(150), &small.servers, Key(6), Key(5));
+        for (refused, expected) in [(true, ServerId(1)), (false, ServerId(2))] {
+            small.shard.raise(at(150), Key(6), ServerId(1), true);
+            let target = Target { bound: Some((ServerId(2), Bound::Fenced)), ..target(Op::Setattr) };
+            let call = Call { target, entry: None, touches: &[] };
+            let Decision::Forward(mut ticket) = small.shard.decide(at(150), &small.servers, &Knobs::default(), &call)
+            else {
+                panic!("not forwarded")
+            };
+            if refused {
+                ticket.refuse();
+            }
+            small.settle(at(150), ticket, Outcome::Answered(None));
+            assert_eq!(fence(&small), Some(expected), "refused: {refused}");
+        }
     }
 
     #[test]

@@ -183,7 +183,8 @@ fn look_for(export: &Realm, lines: &mut Lines, name: (&[u8], &[u8]), caller: &Ca
 /// Where a name leads, as the server says that knows its directory's names; of a directory that it does not know, another one is asked.
 fn look(export: &Realm, lines: &mut Lines, (dir, name): (&[u8], &[u8]), caller: &Caller) -> Result<Leads, Untold> {
     let pool = &export.pool;
-    let first = export.knows_names(Instant::now(), Key::of(dir)).ok_or(Untold)?;
+    let knows = export.knows_names(Instant::now(), Key::of(dir));
+    let first = knows.or_else(|| pool.some_open(0)).ok_or(Untold)?;
     let what = DirOp { dir: FileHandle::new(dir).ok_or(Untold)?, name };
     let patience = duration(pool.config.probe_timeout);
     for server in [Some(first), pool.some_open(first.index() + 1)].into_iter().flatten() {

@@ -156,6 +156,8 @@ pub(crate) struct Client {
     /// When it last sent or took something.
     pub(crate) moved: Instant,
     pub(crate) paused: bool,
+    /// Since when nothing is read from it.
+    pub(crate) unread_since: Option<Instant>,
     queued: bool,
     /// Whether its last turn brought a call.
     called: bool,
@@ -327,6 +329,7 @@ impl Loop {
             unread: 0,
             moved: Instant::now(),
             paused: false,
+            unread_since: None,
             queued: false,
             called: false,
             read_closed: false,
@@ -416,12 +419,13 @@ impl Loop {
             let Some(slot) = self.slot_of(asker) else { continue };
             self.clients[slot].queued = false;
             // A newer connection has its address and port: what it sent before is nobody's.
-            if !self.clients[slot].origin.closed && !self.shared.presence.here(asker) {
+            let replaced = !self.clients[slot].origin.closed && !self.shared.presence.here(asker);
+            if replaced || self.too_late_to_read(slot) {
                 self.end(slot);
                 continue;
             }
             if self.over(&self.clients[slot]) {
-                self.pause(slot);
+                self.keep_back(slot);
                 continue;
             }
             let received = self.receive(slot, crowd);
@@ -429,12 +433,15 @@ impl Loop {
             if self.slot_of(asker).is_none() {
                 continue;
             }
+            if !matches!(received, Ok(Flow::Waiting)) {
+                self.clients[slot].unread_since = None;
+            }
             match received {
                 Ok(_) if self.clients[slot].origin.stranger && self.clients[slot].called => self.pause(slot),
                 Ok(Flow::Drained) if !self.clients[slot].read_closed => {}
                 Ok(Flow::Drained | Flow::More) => self.enqueue(slot),
                 Ok(Flow::Waiting) => {
-                    self.pause(slot);
+                    self.keep_back(slot);
                     continue;
                 }
                 Err(Ended::Closed) => {

@@ -92,6 +92,8 @@ struct Guard {
     taken: usize,
     /// Whether it only waits for late copies: WRITE and SETATTR.
     passes: bool,
+    /// A late copy that is over when the call is.
+    own_copy: Option<u64>,
 }
 
 impl Exclusive {
@@ -114,7 +116,7 @@ impl Exclusive {
     }
 
     fn of(turns: &Arc<Turns>, keys: Keys, passes: bool) -> Self {
-        let guard = Guard { turns: Arc::clone(turns), keys, taken: 0, passes };
+        let guard = Guard { turns: Arc::clone(turns), keys, taken: 0, passes, own_copy: None };
         let (first, before, copies) = (None, Before::Unknown, Vec::new());
         Self { guard, first, before, seen: None, copies, waited_for_file: false }
     }
@@ -162,9 +164,12 @@ impl Exclusive {
         self.guard.keys.get(self.guard.taken).copied().flatten()
     }
 
-    /// For a call that the life before this one has sent: what it would change is kept from others already.
-    pub(crate) fn sent_before(turns: &Arc<Turns>) -> Self {
-        Self { first: Some(Arc::default()), ..Self::moved(turns) }
+    /// The turn of a call that the life before this one has sent. What the call would change is kept
+    /// from others until it is over: their changes would make the look at a server worthless.
+    pub(crate) fn sent_before(turns: &Arc<Turns>, keys: Keys) -> Self {
+        let mut turn = Self { first: Some(Arc::default()), ..Self::moved(turns) };
+        turn.guard.own_copy = Some(turns.leave_keys(keys, NOWHERE, Time::FAR));
+        turn
     }
 
     /// For a call that was answered before, so.
@@ -180,6 +185,9 @@ impl Exclusive {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if let Some(number) = self.own_copy {
+            self.turns.answered(number);
+        }
         if !self.passes {
             self.keys.iter().take(self.taken).flatten().for_each(|key| self.turns.release(*key));
         }
@@ -248,6 +256,16 @@ impl Turns {
         }
         drop(part);
         self.wake(key, next);
+    }
+
+    /// A call waits for this key no longer.
+    pub(crate) fn give_up(&self, key: Key, waiter: Waiter) {
+        let mut part = lock(self.part(key));
+        let Some(entry) = part.get_mut(&key) else { return };
+        entry.waiting.retain(|waiting| *waiting != waiter);
+        if entry.idle() {
+            part.remove(&key);
+        }
     }
 
     /// Whoever was woken for this key is not there any more, or waits for another: the next one is woken.
@@ -438,6 +456,28 @@ mod tests {
         assert!(third.take(WAITS, false) && !second.take(WAITS, true));
         drop(third);
         assert!(second.take(WAITS, true));
+    }
+
+    #[test]
+    fn what_waits_and_is_given_up_leaves_nothing_in_the_queue() {
+        let turns = Arc::<Turns>::default();
+        let [mut first, mut second] = [(); 2].map(|()| remove(&turns, b"a"));
+        assert!(first.take(None, false) && !second.take(WAITS, false));
+        turns.give_up(second.waits_for().unwrap(), WAITS.unwrap());
+        drop((first, second));
+        assert!(turns.parts.iter().all(|part| lock(part).is_empty()));
+    }
+
+    #[test]
+    fn a_call_of_the_life_before_keeps_its_names_until_it_is_over_however_long_that_takes() {
+        let turns = Arc::<Turns>::default();
+        let of_name = Meaning::of(&Call::Remove { object: named(b"a") }).unwrap();
+        let recalled = Exclusive::sent_before(&turns, keys(&of_name));
+        turns.expire(Time::from_nanos(1 << 60));
+        assert!(!remove(&turns, b"a").take(None, false));
+        drop(recalled);
+        assert!(remove(&turns, b"a").take(None, false));
+        assert!(turns.parts.iter().all(|part| lock(part).is_empty()));
     }
 
     #[test]

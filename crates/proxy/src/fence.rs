@@ -63,7 +63,7 @@ fn run(shared: &Shared, number: usize) {
     while pause(shared, LOOK) {
         told.tell(shared, pool);
         for server in pool.servers.ids() {
-            let down = pool.servers.health(server) == Health::Down;
+            let down = pool.servers.health(server) == Health::Down && !idle(shared, (number, server), pool);
             let seen = &mut seen[server.index()];
             let due = seen.is_due(Instant::now(), down && !pool.fenced(server), wait);
             let another = pool.some_open(server.index() + 1).is_some_and(|other| other != server);
@@ -74,6 +74,12 @@ fn run(shared: &Shared, number: usize) {
             }
         }
     }
+}
+
+/// Whether a server was drained and has nothing left to run: it may be stopped by whoever drained it.
+fn idle(shared: &Shared, (number, server): (usize, ServerId), pool: &Pool) -> bool {
+    let empty = || pool.servers.in_flight(server) == 0 && shared.turns.late_at((number, server)) == 0;
+    pool.drained(server) && empty()
 }
 
 /// What the other members were told last, and when.

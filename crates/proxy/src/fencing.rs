@@ -221,12 +221,14 @@ impl Realm {
         }
     }
 
-    /// Where it is to be asked for.
+    /// The server that surely knows an object and the names in it. None: it cannot be asked now.
     pub(crate) fn knows_names(&self, now: Instant, directory: Key) -> Option<ServerId> {
         let servers = &self.pool.servers;
         let fence = self.part(directory).shard.fence(self.pool.time(now), servers, directory, directory);
-        let first = fence.or_else(|| servers.ring().home(directory))?;
-        self.pool.some_open(first.index())
+        match fence {
+            Some(server) => self.pool.ends(server).then_some(server),
+            None => self.pool.some_open(servers.ring().home(directory)?.index()),
+        }
     }
 
     /// Learns from an answer, and takes out of it what its server may not know. None: it may be given as it is. What the server knew is

@@ -79,6 +79,8 @@ pub(crate) enum Past {
 /// One event loop's file.
 struct Journal {
     path: PathBuf,
+    /// For so long an answer may be asked for again; then the file is begun anew with what is under way.
+    remember: Span,
     file: Option<File>,
     /// Bytes that can be read back.
     length: u64,
@@ -124,7 +126,14 @@ impl Intents {
     /// For so many event loops, beside the state file. What the life before was sending is kept from others until then.
     /// An error if the key of calls cannot be read or kept, or an earlier file not be read: then a call could be
     /// executed twice.
-    pub(crate) fn open(now: Time, state: &Path, loops: usize, turns: &Turns, until: Time) -> io::Result<Self> {
+    pub(crate) fn open(
+        now: Time,
+        state: &Path,
+        loops: usize,
+        turns: &Turns,
+        until: Time,
+        remember: Span,
+    ) -> io::Result<Self> {
         let digests = digests(&state.with_file_name("intents.key"))?;
         let path = |number: usize| state.with_file_name(format!("intents-{number}"));
         let mut last = Last::new();
@@ -140,7 +149,7 @@ impl Intents {
             }
             number += 1;
         }
-        let mut first = Journal::new(path(0));
+        let mut first = Journal::new(path(0), remember);
         let mut past = HashMap::new();
         for entry in last.into_values() {
             match entry {
@@ -149,14 +158,14 @@ impl Intents {
                     past.insert(intent.operation, Past::Begun(intent.at));
                     first.inherited.insert(intent.operation, intent);
                 }
-                Entry::Ended { operation, at, results } if now.since(at) < REMEMBER => {
+                Entry::Ended { operation, at, results } if now.since(at) < remember => {
                     past.insert(operation, Past::Ended(results.clone()));
                     first.owed.push(Entry::Ended { operation, at: now, results });
                 }
                 Entry::Ended { .. } | Entry::Cancelled(_) => {}
             }
         }
-        let all = std::iter::once(first).chain((1..loops).map(|number| Journal::new(path(number))));
+        let all = std::iter::once(first).chain((1..loops).map(|number| Journal::new(path(number), remember)));
         let left = (0..number).map(|number| old(&path(number))).chain((loops..number).map(path)).collect();
         let intents = Self {
             journals: all.map(Mutex::new).collect(),
@@ -294,7 +303,7 @@ impl Intents {
             // There may be room again though no call comes.
             let mended = now >= journal.retry_at && journal.go_on(now);
             self.counts.anew.fetch_add(u64::from(mended), Ordering::Relaxed);
-        } else if now.since(journal.begun_at) > REMEMBER && now >= journal.turn_at {
+        } else if now.since(journal.begun_at) > journal.remember && now >= journal.turn_at {
             // What the life before knew is as old as the file before.
             let second = old(&journal.path).exists();
             if second {
@@ -323,9 +332,10 @@ impl Intents {
 }
 
 impl Journal {
-    fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf, remember: Span) -> Self {
         Self {
             path,
+            remember,
             file: None,
             length: 0,
             reserved: 0,
@@ -360,10 +370,10 @@ impl Journal {
         if self.length <= LENGTH_MAX || now < self.turn_at {
             return false;
         }
-        let young = now.since(self.begun_at) < REMEMBER && old(&self.path).exists();
+        let young = now.since(self.begun_at) < self.remember && old(&self.path).exists();
         let much = self.length > LENGTH_MAX * 4;
         if young && much {
-            let why = "so much was written in so short a time that a crash would forget answers younger than 120 s";
+            let why = "so much was written in so short a time that a crash would forget answers that are still kept";
             log::warn("intents are begun anew early", &[("file", &self.path.display()), ("why", &why)]);
         }
         !young || much
@@ -449,6 +459,7 @@ impl Journal {
         match turned {
             Ok(file) => {
                 self.begun(now, file, bytes.len());
+                self.reserve_for_answers();
                 true
             }
             Err(error) => {
@@ -479,6 +490,7 @@ impl Journal {
                 if self.broken {
                     self.kept_again();
                 }
+                self.reserve_for_answers();
                 true
             }
             Err(error) => {
@@ -501,6 +513,13 @@ impl Journal {
         (self.file, self.length, self.reserved) = (Some(file), length as u64, 0);
         self.begun_at = now;
         self.owed.clear();
+    }
+
+    /// The answers of what is under way must find room in a file that was begun anew, too.
+    fn reserve_for_answers(&mut self) {
+        if !self.open.is_empty() {
+            self.reserve();
+        }
     }
 
     fn kept_again(&mut self) {
@@ -681,8 +700,6 @@ const BEGUN_MAX: u64 = 64;
 const ENDED_MAX: u64 = 64 + ANSWER_MAX as u64;
 /// What is set aside beyond what is needed: the disk is asked rarely.
 const AHEAD: u64 = 1 << 20;
-/// For so long an answer may be asked for again; then the file is begun anew with what is under way.
-const REMEMBER: Span = Span::from_secs(120);
 /// A file that is longer is begun anew before that, if no answer is forgotten by it; one four times as long in any
 /// case.
 const LENGTH_MAX: u64 = 256 << 20;

@@ -131,6 +131,11 @@ impl Pool {
         self.open(server) && self.some_open(server.index() + 1) == Some(server)
     }
 
+    /// Whether a server takes calls that no other may have: a drained one ends what was begun there.
+    pub(crate) fn ends(&self, server: ServerId) -> bool {
+        self.open(server) || self.servers.health(server) == Health::Drained
+    }
+
     /// Some server that takes calls, beginning with this one.
     pub(crate) fn some_open(&self, first: usize) -> Option<ServerId> {
         let count = self.config.servers.len();

@@ -21,7 +21,6 @@ use midas_core::control::knobs::Knobs;
 use midas_core::control::warmup::{Origin, Targets};
 use midas_core::control::{Controller, Settings};
 use midas_core::decision::{Exclusion, Route, Why};
-use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
@@ -433,8 +432,7 @@ impl Realm {
         if makers.is_empty() {
             return None;
         }
-        let takes = |server: &ServerId| self.pool.open(*server) || self.pool.servers.health(*server) == Health::Drained;
-        makers.find(object).filter(takes).map(|server| (server, Bound::Maker))
+        makers.find(object).filter(|server| self.pool.ends(*server)).map(|server| (server, Bound::Maker))
     }
 
     /// The one server that may serve a call; `second` is where its second object must be read.
@@ -479,9 +477,12 @@ impl Realm {
     }
 
     /// A call ended.
-    pub(crate) fn settle(&self, now: Time, sent: Sent, end: End) {
+    pub(crate) fn settle(&self, now: Time, mut sent: Sent, end: End) {
         let server = sent.ticket.route.to;
         let spares = sent.ticket.spares() && matches!(end, End::Answered { .. });
+        if matches!(end, End::Answered { ok: false, .. }) {
+            sent.ticket.refuse();
+        }
         let mut part = self.part(sent.meaning.place);
         let outcome = match end {
             End::Answered { .. } => Outcome::Answered(None),

@@ -115,7 +115,7 @@ impl Proxy {
             let now = clock.now();
             let hold = config.exports().iter().map(|export| export.caching.server_hold_max).max().unwrap_or_default();
             let (file, loops) = (&config.state().file, config.threads().max(1));
-            let intents = Intents::open(now, file, loops, &shared.turns, now + hold)?;
+            let intents = Intents::open(now, file, loops, &shared.turns, now + hold, config.limits().answers_kept)?;
             assert!(shared.intents.set(intents).is_ok(), "it is set once");
         }
         let admin = admin.map(|admin| Admin::start(&shared, admin)).transpose()?;

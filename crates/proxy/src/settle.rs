@@ -25,7 +25,7 @@ use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::peer::lease::{Operation, Trace};
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc;
 use std::collections::HashMap;
@@ -48,7 +48,13 @@ impl Loop {
         // It may be executed again: a COMMIT shows another verifier elsewhere.
         if !left || call.errand.forward.procedure.idempotent() {
             self.resolved(&mut call);
-            self.try_call(now, call);
+            // Nobody needs a second copy of a write whose client is gone: others may have written
+            // the same since.
+            let Forward { xid, known, .. } = call.errand.forward;
+            match deserted(&self.shared, xid, known) {
+                Some(newest) => self.abandon(now, call, newest),
+                None => self.try_call(now, call),
+            }
         } else {
             call.unsettled = Some(server);
             self.find_out(now, call, server);
@@ -139,6 +145,12 @@ impl Loop {
             self.held.push_back(call);
             return;
         }
+        // Nobody could tell a moment ago.
+        if call.looked_for.is_some_and(|at| now.since(at) < LOOK_AGAIN) {
+            self.held.push_back(call);
+            return;
+        }
+        call.looked_for = Some(now);
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
         let (record, age) = (call.record.clone(), duration(now.since(since)));
         let (before, age) = match call.doubt.map(|doubt| doubt.trace) {
@@ -366,3 +378,6 @@ fn found_done(procedure: Procedure, status: Nfsstat3) -> bool {
         _ => false,
     }
 }
+
+/// How long after a look that told nothing the next one comes.
+const LOOK_AGAIN: Span = Span::from_millis(100);

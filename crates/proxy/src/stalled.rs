@@ -1,5 +1,6 @@
 //! What does not move: clients that keep memory from others, and changes that wait.
 
+use crate::clock::duration;
 use crate::event::{Client, Loop};
 use midas_core::time::Span;
 use std::time::{Duration, Instant};
@@ -20,6 +21,22 @@ impl Loop {
         for slot in slots {
             self.end(slot);
         }
+    }
+
+    /// Reads nothing from a client until there is room for its calls.
+    pub(crate) fn keep_back(&mut self, slot: usize) {
+        if let Some(client) = self.clients.get_mut(slot) {
+            client.unread_since.get_or_insert(self.now);
+        }
+        self.pause(slot);
+    }
+
+    /// Whether nothing was read from a client for longer than answers are kept: what it sent then,
+    /// and again elsewhere since, would be executed a second time.
+    pub(crate) fn too_late_to_read(&self, slot: usize) -> bool {
+        let since = self.clients.get(slot).and_then(|client| client.unread_since);
+        let kept = duration(self.shared.limits.answers_kept);
+        since.is_some_and(|since| self.now.saturating_duration_since(since) >= kept)
     }
 
     /// How long the change has waited that waits longest for a server: here, or on the way to one.

@@ -68,6 +68,8 @@ pub(crate) struct Held {
     pub(crate) sent_at: Option<Time>,
     /// The server that has had all of its sendings, if it was answered there and the answer is in doubt.
     pub(crate) sent_to: Option<ServerId>,
+    /// When a server was last asked what became of it.
+    pub(crate) looked_for: Option<Time>,
 }
 
 impl Held {
@@ -185,7 +187,7 @@ fn recall(shared: &Shared, errand: Errand, record: &[u8]) -> Option<Held> {
             Held { turn, ..held }
         }
         Past::Begun(since) => {
-            let turn = Exclusive::sent_before(&shared.turns);
+            let turn = Exclusive::sent_before(&shared.turns, exclusive::keys(&errand.forward.meaning));
             // From now on this life's intent: if a verdict answers it, the next life is told.
             let Forward { xid, ref meaning, known, .. } = errand.forward;
             if let Some(known) = known {
@@ -219,6 +221,7 @@ impl Held {
             queued: None,
             looked_at: 0,
             sent_at: None,
+            looked_for: None,
             sent_to: None,
         }
     }

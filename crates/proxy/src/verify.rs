@@ -89,6 +89,10 @@ fn ask(pool: &Pool, doubt: &Doubt, witness: ServerId) -> Option<Seen> {
         Err(ClientError::Status(status)) if is_gone(status) => Some(Seen::Gone(status)),
         // What cannot be looked at was refused before, as it will be again.
         Err(ClientError::Status(status)) if is_refused(status) => Some(Seen::There(Verdict::Send(None))),
+        // A server that says so again and again says it to the call as well.
+        Err(ClientError::Status(status)) if status != Nfsstat3::JUKEBOX && doubt.age > ALONE => {
+            Some(Seen::Gone(status))
+        }
         Err(_) => None,
     }
 }

@@ -130,6 +130,15 @@ pub(super) const MARKED_KEYS_MAX: usize = 1 << 16;
 mod tests {
     use super::*;
 
+    #[test]
+    fn servers_that_may_be_behind_hold_every_key_though_nothing_runs() {
+        let mut marks = Marks::<u32>::new(10, Time::ZERO, Fixed::new(0));
+        marks.doubt(Time::from_nanos(5));
+        marks.doubt(Time::from_nanos(3));
+        assert_eq!((marks.of(Time::from_nanos(4), &1), marks.settled(Time::ZERO)), (Marked::Held, true));
+        assert_eq!(marks.of(Time::from_nanos(5), &1), Marked::No);
+    }
+
     const BEGUN: Left = Left { at: Time::ZERO, changes: 0 };
     const HOLD: Span = Span::from_secs(60);
 

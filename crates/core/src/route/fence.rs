@@ -1,7 +1,9 @@
 //! Objects that must be read where they were changed, because other servers may still answer with the state before.
 //!
-//! Unlike a pin, a fence is a matter of correctness: it is never forgotten early. When the table is full, everything that would need a new
-//! fence raises one fence around everything instead: all calls then stay at home until it ends.
+//! Unlike a pin, a fence is a matter of correctness: it is never forgotten early. When the table is
+//! full, a name that would need a new fence has its whole directory searched where it was changed.
+//! Everything else that would need one raises one fence around everything: all calls then stay at
+//! home until it ends.
 
 use crate::id::ServerId;
 use crate::key::Key;
@@ -44,7 +46,7 @@ struct Fence {
 pub enum Leave {
     /// It may, and counts as under way.
     Counted,
-    /// It may, and the table is full: everything is fenced.
+    /// It may, and the table is full: something larger must be fenced.
     Uncounted,
     /// Another server is just changing the same, and nobody could say who was last: it waits.
     Busy,
@@ -85,10 +87,9 @@ impl Fences {
 
     /// A mutation of an object wants to leave for a server: until it is over the object is read
     /// there, or where the fence stands already. One that goes alone waits for all that are under
-    /// way. If the table is full everything is fenced until `otherwise`.
-    pub fn leave(&mut self, now: Time, (object, alone): (Key, bool), server: ServerId, otherwise: Time) -> Leave {
+    /// way.
+    pub fn leave(&mut self, now: Time, object: Key, alone: bool, server: ServerId) -> Leave {
         if !self.has_room(now, object) {
-            self.raise_all(otherwise);
             return Leave::Uncounted;
         }
         let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, Time::ZERO));
@@ -117,25 +118,36 @@ impl Fences {
         }
     }
 
-    /// Fences an object at the server that changed it.
+    /// Fences an object at the server that changed it; in a full table everything.
     pub fn raise(&mut self, now: Time, object: Key, server: ServerId, until: Time) {
-        if let Some(fence) = self.raised(now, object, server, until) {
-            fence.own_until = fence.own_until.max(until);
-        }
-    }
-
-    /// Fences a directory at the server that changed a name in it, which has a fence of its own: other names are known
-    /// elsewhere as well.
-    pub fn raise_directory(&mut self, now: Time, directory: Key, server: ServerId, until: Time) {
-        self.raised(now, directory, server, until);
-    }
-
-    fn raised(&mut self, now: Time, object: Key, server: ServerId, until: Time) -> Option<&mut Fence> {
         if until <= now {
-            return None;
+            return;
         }
-        if !self.has_room(now, object) {
+        match self.raised(now, object, server, until) {
+            Some(fence) => fence.own_until = fence.own_until.max(until),
+            None => self.raise_all(until),
+        }
+    }
+
+    /// Fences a name and its directory at the server that changed the name: other names of the
+    /// directory are known elsewhere as well. In a full table all names of the directory are read
+    /// there.
+    pub fn raise_name(&mut self, now: Time, name: Key, directory: Key, server: ServerId, until: Time) {
+        if until <= now {
+            return;
+        }
+        match self.raised(now, name, server, until) {
+            Some(fence) => fence.own_until = fence.own_until.max(until),
+            None => return self.raise(now, directory, server, until),
+        }
+        if self.raised(now, directory, server, until).is_none() {
             self.raise_all(until);
+        }
+    }
+
+    /// The fence of an object, at this server from now on; none if the table is full.
+    fn raised(&mut self, now: Time, object: Key, server: ServerId, until: Time) -> Option<&mut Fence> {
+        if !self.has_room(now, object) {
             return None;
         }
         let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, until));
@@ -144,7 +156,7 @@ impl Fences {
         Some(fence)
     }
 
-    /// Fences everything at home until a point in time.
+    /// Fences everything at home until a point in time, or for longer if it was before.
     pub fn raise_all(&mut self, until: Time) {
         self.all_until = self.all_until.max(until);
     }
@@ -265,8 +277,8 @@ mod tests {
     fn a_mutation_that_is_under_way_fences_and_one_that_changed_nothing_leaves_no_fence() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
-        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
-        assert_eq!(fences.leave(now, (Key(1), false), ServerId(1), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(now, Key(1), false, ServerId(1)), Leave::Counted);
+        assert_eq!(fences.leave(now, Key(1), false, ServerId(1)), Leave::Counted);
         assert_eq!(fences.find(later(1000), Key(1)), Some(ServerId(1)), "nobody knows when they will be over");
         fences.spare(later(1), Key(1));
         assert_eq!(fences.find(later(1), Key(1)), Some(ServerId(1)));
@@ -280,7 +292,7 @@ mod tests {
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(60));
         for (at, known) in [(61, Some(false)), (121, Some(true))] {
-            assert_eq!(fences.leave(later(at), (Key(1), false), ServerId(1), later(600)), Leave::Counted);
+            assert_eq!(fences.leave(later(at), Key(1), false, ServerId(1)), Leave::Counted);
             fences.spare(later(at), Key(1));
             assert_eq!(fences.find(later(at), Key(1)), None);
             assert_eq!(fences.knew(later(59), Key(1), ServerId(2)), known, "{at} s");
@@ -312,18 +324,47 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_finds_no_room_has_its_directory_searched_where_it_was_changed() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let (directory, until) = (Key(1 << 40), now + Span::from_secs(60));
+        for name in 0..=FENCES_MAX as u64 {
+            fences.raise_name(now, Key(name), directory, ServerId(2), until);
+        }
+        assert_eq!(fences.len(), FENCES_MAX);
+        assert_eq!(fences.find_name(now, Key(FENCES_MAX as u64), directory), Some(ServerId(2)));
+        assert!(!fences.all(now), "calls elsewhere are bound by nothing");
+        fences.raise_name(now, Key(1 << 41), Key(1 << 42), ServerId(2), until);
+        assert!(fences.all(now), "its directory finds no room either");
+    }
+
+    #[test]
+    fn a_full_table_is_not_cleared_for_every_fence_that_ends() {
+        let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
+        let later = |millis| now + Span::from_millis(millis);
+        for key in 0..FENCES_MAX as u64 {
+            fences.raise(now, Key(key), ServerId(1), later(60_000 + key));
+        }
+        fences.raise(later(60_001), Key(1 << 40), ServerId(1), later(120_000));
+        assert!(fences.len() < FENCES_MAX + 1 && fences.find(later(60_001), Key(1 << 40)).is_some());
+        fences.raise(later(60_500), Key(1 << 41), ServerId(1), later(120_000));
+        fences.raise(later(60_501), Key(1 << 42), ServerId(1), later(120_000));
+        assert!(fences.all(later(60_501)), "what has ended since is cleared away later");
+        fences.raise(later(61_100), Key(1 << 43), ServerId(1), later(120_000));
+        assert_eq!(fences.find(later(61_100), Key(1 << 43)), Some(ServerId(1)));
+    }
+
+    #[test]
     fn two_servers_never_change_one_object_at_a_time_and_neither_is_kept_waiting() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |millis| now + Span::from_millis(millis);
-        let leave =
-            |fences: &mut Fences, server, at| fences.leave(at, (Key(1), false), ServerId(server), later(60_000));
+        let leave = |fences: &mut Fences, server, at| fences.leave(at, Key(1), false, ServerId(server));
         assert_eq!(leave(&mut fences, 1, now), Leave::Counted);
         assert_eq!(leave(&mut fences, 2, now), Leave::Busy);
         assert_eq!(leave(&mut fences, 1, later(1)), Leave::Busy, "the other waits for its turn");
         fences.spare(later(2), Key(1));
         assert_eq!(leave(&mut fences, 2, later(2)), Leave::Counted);
         assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy);
-        let alone = fences.leave(later(200), (Key(1), true), ServerId(2), later(60_000));
+        let alone = fences.leave(later(200), Key(1), true, ServerId(2));
         assert_eq!(alone, Leave::Busy, "one that goes alone waits for its own server too");
     }
 
@@ -342,7 +383,7 @@ mod tests {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let later = |seconds| now + Span::from_secs(seconds);
         fences.raise(now, Key(1), ServerId(1), later(10));
-        assert_eq!(fences.leave(later(1), (Key(1), false), ServerId(2), later(60)), Leave::Counted);
+        assert_eq!(fences.leave(later(1), Key(1), false, ServerId(2)), Leave::Counted);
         assert!(fences.lasts_past(Key(1), later(10)), "nobody knows when it will be over");
         fences.spare(later(2), Key(1));
         assert_eq!(fences.find(later(9), Key(1)), Some(ServerId(1)));
@@ -353,8 +394,7 @@ mod tests {
     fn a_name_is_looked_up_where_it_was_changed_and_other_names_of_its_directory_anywhere() {
         let (mut fences, now) = (Fences::default(), Time::from_nanos(1));
         let (later, [directory, name, other]) = (|seconds| now + Span::from_secs(seconds), [Key(1), Key(2), Key(3)]);
-        fences.raise(now, name, ServerId(1), later(60));
-        fences.raise_directory(now, directory, ServerId(1), later(60));
+        fences.raise_name(now, name, directory, ServerId(1), later(60));
         assert_eq!(fences.find_name(later(1), name, directory), Some(ServerId(1)));
         assert_eq!(fences.find_name(later(1), other, directory), None);
         assert_eq!(
@@ -370,7 +410,7 @@ mod tests {
         assert!(!fences.name_is_settled(later(3), name, directory));
         assert_eq!(fences.find_name(later(11), other, directory), None);
         for key in [name, directory] {
-            assert_eq!(fences.leave(later(12), (key, false), ServerId(1), later(90)), Leave::Counted);
+            assert_eq!(fences.leave(later(12), key, false, ServerId(1)), Leave::Counted);
             assert!(!fences.name_is_settled(later(12), name, directory), "it is being changed");
             fences.spare(later(12), key);
             assert!(fences.name_is_settled(later(12), name, directory));

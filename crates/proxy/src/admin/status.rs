@@ -11,6 +11,7 @@ use crate::pool;
 use crate::realm::Realm;
 use midas_core::cache::Mode;
 use midas_core::decision::Why;
+use midas_core::health::Health;
 use midas_core::id::ServerId;
 use midas_core::route::feasible::Bound;
 use midas_core::time::Span;
@@ -100,6 +101,9 @@ fn hang_here(shared: &Shared) -> Vec<String> {
             None => {}
         }
     }
+    if shared.intents.get().is_some_and(|intents| intents.standing().broken) {
+        reasons.push("writes hang: the journal of calls cannot be written".to_owned());
+    }
     let longest = shared.accord().map(|accord| accord.standing().longest).unwrap_or_default();
     if longest >= WRITE_LATE {
         reasons.push(format!("writes hang: one has waited for other members for {:.0} s", longest.as_secs_f64()));
@@ -118,11 +122,16 @@ pub(super) fn bypassed(shared: &Shared) -> bool {
     shared.exports.iter().any(Realm::bypassed)
 }
 
-/// Servers that belong to the export and take calls.
+/// Servers that belong to the export and take calls. Where none is open those count that fail: they
+/// are sent what nobody else takes.
 fn admitted(export: &Realm) -> usize {
-    match export.agreed().is_some() {
-        true => export.pool.servers.ids().filter(|server| export.pool.open(*server)).count(),
-        false => 0,
+    let pool = &export.pool;
+    let open = pool.servers.ids().filter(|server| pool.open(*server)).count();
+    let failing = || pool.servers.ids().filter(|server| pool.servers.health(*server) == Health::Failing).count();
+    match (export.agreed().is_some(), open) {
+        (true, 0) => failing(),
+        (true, open) => open,
+        (false, _) => 0,
     }
 }
 

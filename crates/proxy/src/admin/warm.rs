@@ -158,7 +158,8 @@ impl Walk {
     fn directory(&mut self, export: &Realm, at: &Ahead, say: &Sender<Vec<u8>>) -> Result<(), Option<Stop>> {
         let mut again = true;
         loop {
-            let server = export.knows_names(Instant::now(), Key::of(&at.handle));
+            let knows = export.knows_names(Instant::now(), Key::of(&at.handle));
+            let server = knows.or_else(|| export.pool.some_open(0));
             let server = server.ok_or_else(|| Some(Stop::Broken("no server takes calls".to_owned())))?;
             match self.pages(export, server, at, say) {
                 Ok(()) => return Ok(()),

@@ -1,6 +1,8 @@
 //! What is written down is known to the next life, whatever became of disk and file in between.
 
 use super::*;
+
+const REMEMBER: Span = Span::from_secs(120);
 use midas_net::{CallId, Replays, Terms, Verdict};
 use midas_nfs::nfs3::Procedure;
 
@@ -52,7 +54,7 @@ fn obstacle(path: &Path) -> PathBuf {
 #[test]
 fn a_file_that_cannot_be_begun_anew_stays_as_it_was() {
     let (place, state, turns) = place("full");
-    let (first, calls) = (Intents::open(at(1000), &state, 1, &turns, at(1001)).unwrap(), calls(4));
+    let (first, calls) = (Intents::open(at(1000), &state, 1, &turns, at(1001), REMEMBER).unwrap(), calls(4));
     assert!((0..2).all(|number| begun(&first, at(1000), 0, calls[number], number as u128)));
     first.ended(at(1000), 0, calls[0], Some(b"made"));
     let file = place.join("intents-0");
@@ -71,7 +73,7 @@ fn a_file_that_cannot_be_begun_anew_stays_as_it_was() {
     assert!(!begun(&first, at(1002), 0, calls[3], 3));
     fs::remove_dir(&obstacle).unwrap();
     let known = |number| {
-        let next = Intents::open(at(1003), &copied(&place, &state), 1, &turns, at(1004)).unwrap();
+        let next = Intents::open(at(1003), &copied(&place, &state), 1, &turns, at(1004), REMEMBER).unwrap();
         next.recall(Operation(number))
     };
     let begun_then = [Some(Past::Begun(at(1000))), Some(Past::Begun(at(1002)))];
@@ -96,20 +98,20 @@ fn copied(place: &Path, state: &Path) -> PathBuf {
 #[test]
 fn what_is_under_way_is_never_in_the_file_before_alone() {
     let (place, state, turns) = place("turned");
-    let first = Intents::open(at(1000), &state, 1, &turns, at(1001)).unwrap();
+    let first = Intents::open(at(1000), &state, 1, &turns, at(1001), REMEMBER).unwrap();
     assert!(begun(&first, at(1000), 0, calls(1)[0], 1));
     drop(first);
     // The next life was sending nothing of it, and turns over.
-    let second = Intents::open(at(1010), &state, 1, &turns, at(1011)).unwrap();
+    let second = Intents::open(at(1010), &state, 1, &turns, at(1011), REMEMBER).unwrap();
     second.tick(at(1011) + REMEMBER, 0);
     let file = place.join("intents-0");
     assert!(old(&file).exists());
     fs::remove_file(old(&file)).unwrap();
-    let next = Intents::open(at(1140), &copied(&place, &state), 1, &turns, at(1141)).unwrap();
+    let next = Intents::open(at(1140), &copied(&place, &state), 1, &turns, at(1141), REMEMBER).unwrap();
     assert_eq!(next.recall(Operation(1)), Some(Past::Begun(at(1000))));
     // Killed between the two renames: the file before is all there is.
     fs::rename(&file, old(&file)).unwrap();
-    let next = Intents::open(at(1140), &copied(&place, &state), 1, &turns, at(1141)).unwrap();
+    let next = Intents::open(at(1140), &copied(&place, &state), 1, &turns, at(1141), REMEMBER).unwrap();
     assert_eq!(next.recall(Operation(1)), Some(Past::Begun(at(1000))));
     fs::remove_dir_all(&place).unwrap();
 }
@@ -117,10 +119,10 @@ fn what_is_under_way_is_never_in_the_file_before_alone() {
 #[test]
 fn a_call_of_the_life_before_that_was_found_out_about_is_known_after_a_second_crash() {
     let (place, state, turns) = place("twice");
-    let first = Intents::open(at(1000), &state, 2, &turns, at(1001)).unwrap();
+    let first = Intents::open(at(1000), &state, 2, &turns, at(1001), REMEMBER).unwrap();
     assert!(begun(&first, at(1000), 0, calls(1)[0], 1));
     drop(first);
-    let second = Intents::open(at(1010), &state, 2, &turns, at(1011)).unwrap();
+    let second = Intents::open(at(1010), &state, 2, &turns, at(1011), REMEMBER).unwrap();
     assert_eq!(second.recall(Operation(1)), Some(Past::Begun(at(1000))));
     let again = calls(1)[0];
     second.resume(at(1010), 1, again, (Operation(1), at(1000)), [None, None]);
@@ -128,7 +130,7 @@ fn a_call_of_the_life_before_that_was_found_out_about_is_known_after_a_second_cr
     // The first file is begun anew meanwhile.
     second.tick(at(1011) + REMEMBER, 0);
     drop(second);
-    let third = Intents::open(at(1020), &state, 2, &turns, at(1021)).unwrap();
+    let third = Intents::open(at(1020), &state, 2, &turns, at(1021), REMEMBER).unwrap();
     assert_eq!(third.recall(Operation(1)), Some(answer(b"made")));
     fs::remove_dir_all(&place).unwrap();
 }
@@ -136,12 +138,12 @@ fn a_call_of_the_life_before_that_was_found_out_about_is_known_after_a_second_cr
 #[test]
 fn a_call_that_one_loop_gave_up_and_another_sent_is_known() {
     let (place, state, turns) = place("loops");
-    let (first, calls) = (Intents::open(at(1000), &state, 2, &turns, at(1001)).unwrap(), calls(2));
+    let (first, calls) = (Intents::open(at(1000), &state, 2, &turns, at(1001), REMEMBER).unwrap(), calls(2));
     assert!(begun(&first, at(1000), 1, calls[0], 1));
     first.ended(at(1000), 1, calls[0], None);
     assert!(begun(&first, at(1001), 0, calls[1], 1));
     drop(first);
-    let second = Intents::open(at(1010), &state, 2, &turns, at(1011)).unwrap();
+    let second = Intents::open(at(1010), &state, 2, &turns, at(1011), REMEMBER).unwrap();
     assert_eq!(second.recall(Operation(1)), Some(Past::Begun(at(1001))));
     fs::remove_dir_all(&place).unwrap();
 }
@@ -149,18 +151,18 @@ fn a_call_that_one_loop_gave_up_and_another_sent_is_known() {
 #[test]
 fn files_of_the_life_before_stay_until_the_first_one_holds_what_they_say() {
     let (place, state, turns) = place("gathered");
-    let (first, calls) = (Intents::open(at(1000), &state, 2, &turns, at(1001)).unwrap(), calls(3));
+    let (first, calls) = (Intents::open(at(1000), &state, 2, &turns, at(1001), REMEMBER).unwrap(), calls(3));
     assert!(begun(&first, at(1000), 1, calls[0], 1));
     drop(first);
     let obstacle = obstacle(&place.join("intents-0"));
-    let second = Intents::open(at(1010), &state, 2, &turns, at(1011)).unwrap();
+    let second = Intents::open(at(1010), &state, 2, &turns, at(1011), REMEMBER).unwrap();
     second.tick(at(1010) + REMEMBER, 1);
     assert!(second.standing().broken && !begun(&second, at(1010), 1, calls[1], 2));
-    let next = Intents::open(at(1011), &copied(&place, &state), 2, &turns, at(1012)).unwrap();
+    let next = Intents::open(at(1011), &copied(&place, &state), 2, &turns, at(1012), REMEMBER).unwrap();
     assert_eq!(next.recall(Operation(1)), Some(Past::Begun(at(1000))));
     fs::remove_dir(&obstacle).unwrap();
     assert!(begun(&second, at(1011), 1, calls[1], 2) && !second.standing().broken);
-    let next = Intents::open(at(1012), &copied(&place, &state), 2, &turns, at(1013)).unwrap();
+    let next = Intents::open(at(1012), &copied(&place, &state), 2, &turns, at(1013), REMEMBER).unwrap();
     let known = [1, 2].map(|number| next.recall(Operation(number)));
     assert_eq!(known, [Some(Past::Begun(at(1000))), Some(Past::Begun(at(1011)))]);
     fs::remove_dir_all(&place).unwrap();
@@ -169,7 +171,8 @@ fn files_of_the_life_before_stay_until_the_first_one_holds_what_they_say() {
 #[test]
 fn a_key_that_cannot_be_read_or_kept_is_an_error() {
     let (place, state, turns) = place("key");
-    let open = || Intents::open(at(1000), &state, 1, &turns, at(1001)).map(|intents| intents.digests.of(b"x"));
+    let open =
+        || Intents::open(at(1000), &state, 1, &turns, at(1001), REMEMBER).map(|intents| intents.digests.of(b"x"));
     let first = open().unwrap();
     assert_eq!(open().unwrap(), first);
     let key = place.join("intents.key");
@@ -189,7 +192,7 @@ fn a_key_that_cannot_be_read_or_kept_is_an_error() {
 #[test]
 fn a_long_file_forgets_no_answer_that_may_be_asked_for_unless_it_is_far_too_long() {
     let (place, ..) = place("long");
-    let mut journal = Journal::new(place.join("intents-0"));
+    let mut journal = Journal::new(place.join("intents-0"), REMEMBER);
     assert!(journal.begin_anew(at(1000)) && !journal.is_long(at(1000)));
     journal.length = LENGTH_MAX + 1;
     assert!(journal.is_long(at(1000)) && journal.turn_over(at(1000)));
@@ -227,7 +230,7 @@ fn entries_are_read_back_as_far_as_they_were_written() {
 #[test]
 fn what_was_begun_and_what_was_answered_is_known_to_the_next_life() {
     let (place, state, turns) = place("known");
-    let first = Intents::open(at(1000), &state, 2, &turns, at(1001)).unwrap();
+    let first = Intents::open(at(1000), &state, 2, &turns, at(1001), REMEMBER).unwrap();
     let calls = calls(3);
     for (number, call) in calls.iter().enumerate() {
         let operation = || Some(Operation(number as u128));
@@ -238,13 +241,13 @@ fn what_was_begun_and_what_was_answered_is_known_to_the_next_life() {
     // A file is turned over: nothing is forgotten by that.
     first.tick(at(1000) + REMEMBER + Span::from_secs(1), 0);
     drop(first);
-    let second = Intents::open(at(1100), &state, 1, &turns, at(1200)).unwrap();
+    let second = Intents::open(at(1100), &state, 1, &turns, at(1200), REMEMBER).unwrap();
     assert!(second.remembers());
     assert_eq!(second.recall(Operation(0)), Some(Past::Ended(Box::from(&b"made"[..]))));
     assert_eq!(second.recall(Operation(1)), None);
     assert_eq!((second.recall(Operation(2)), second.recall(Operation(2))), (Some(Past::Begun(at(1000))), None));
     drop(second);
-    let third = Intents::open(at(1100) + REMEMBER, &state, 1, &turns, at(1200)).unwrap();
+    let third = Intents::open(at(1100) + REMEMBER, &state, 1, &turns, at(1200), REMEMBER).unwrap();
     assert_eq!(third.recall(Operation(0)), None, "it is too long ago");
     assert_eq!(third.recall(Operation(2)), Some(Past::Begun(at(1000))), "nobody knows how it ended");
     fs::remove_dir_all(&place).unwrap();
