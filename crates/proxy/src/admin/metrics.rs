@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_clients_and_a_million_directories_add_no_line() {
-        let text = "[listen]\nnfs = [\"127.0.0.1:0\"]\n[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.2:1\"]\n\
+        let text = "[listen]\nnfs = [\"127.0.0.1:0\"]\n[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:1\", \"127.0.0.2:1\"]\nstaleness = \"0s\"\n\
                     [[export]]\npath = \"/\"\npool = \"p\"\nclients = \"10.0.0.0/8\"\nwriters = \"midas-only\"\nmode = \"lease\"\n";
         let proxy = Proxy::start_member(&Config::parse(text).unwrap()).unwrap();
         let shared = &proxy.shared;
