@@ -463,6 +463,44 @@ fn a_member_that_alone_finds_a_server_down_does_not_fence_it() {
     assert!(!file.exists(), "the others reach it");
 }
 
+/// A WRITE hung, was sent elsewhere and answered, all through one member of a cluster. Then another member is given
+/// a newer one for the same file. What hung runs late: the newer bytes must stay.
+fn a_write_of_another_member_runs_late(export: &'static str) {
+    let mut nfsd = Nfsd::start(&["--servers", "2", "--truth"]);
+    let pool = "failover_after = \"1s\"\nprobe_interval = \"100ms\"\nprobe_timeout = \"1500ms\"\n";
+    let members = Members::start(|| Site { pool: pool.to_owned(), export, ..Site::of(&nfsd.endpoints()) });
+    let [(mut first, root), (mut second, _), (mut third, _)] = [0, 1, 2].map(|member| members.daemons[member].client());
+    [&mut first, &mut second, &mut third].map(|client| client.patience(PATIENCE).unwrap());
+    let file = create(&mut first, &root, b"file");
+    let before = nfsd.executed("WRITE");
+    assert_eq!(write(&mut first, &file, b"begun"), Nfsstat3::OK);
+    let home = nfsd.executed("WRITE").iter().zip(&before).position(|(now, before)| now > before).unwrap();
+    nfsd.tell(&format!("fault {home} hang"));
+    nfsd.truth();
+    assert_eq!(write(&mut first, &file, b"old"), Nfsstat3::OK);
+    // Otherwise it would hang behind the first one.
+    members.daemons[1].until(home, "the home is down for the other member", |server| server["health"] == "down");
+    let into = file.clone();
+    let writes = thread::spawn(move || write(&mut second, &into, b"new"));
+    let held = || {
+        let status: serde_json::Value = serde_json::from_str(&members.daemons[1].command("status --json")).unwrap();
+        status["held"].as_u64().unwrap()
+    };
+    until("it is answered or waits", || writes.is_finished() || held() > 0);
+    let before = nfsd.executed("WRITE")[home];
+    nfsd.tell(&format!("fault {home} none"));
+    until("what hung has run", || nfsd.executed("WRITE")[home] > before);
+    assert_eq!(writes.join().unwrap(), Nfsstat3::OK);
+    assert_eq!(read(&mut third, &file), b"new", "old bytes came back");
+}
+
+#[test]
+fn what_hung_at_one_member_changes_nothing_that_another_changed_since() {
+    for export in [LONG, "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"60s\"\n"] {
+        a_write_of_another_member_runs_late(export);
+    }
+}
+
 /// What one client has made, by its names: the bytes of files, none for directories.
 type Model = BTreeMap<String, Option<Vec<u8>>>;
 

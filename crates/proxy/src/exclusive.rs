@@ -5,7 +5,8 @@
 //! known whether the call was executed, and a look at a server decides. A call that was moved away
 //! from its server leaves a late copy there, which may still run: until the server has answered it,
 //! is fenced, or `server_hold_max` is over, nothing else changes what the copy would change, WRITEs
-//! included.
+//! included. The members of a cluster tell each other of their late copies (`accord::late`), which
+//! count here like this proxy's own.
 //!
 //! Whoever must wait stands in a queue for each key and is woken by mail. Keys are taken in order,
 //! so two calls cannot wait for each other.
@@ -17,6 +18,7 @@ use crate::verify::Before;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
+use midas_core::peer::lease::Life;
 use midas_core::time::Time;
 use midas_nfs::nfs3::Procedure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -33,6 +35,12 @@ pub(crate) struct Turns {
     late_count: AtomicUsize,
     /// The next one's number. No two have one: an answer may come when its copy is forgotten.
     late_next: AtomicU64,
+    /// How many late copies of this proxy have ended so far.
+    late_ends: AtomicU64,
+    /// Late copies of other members, by who left them and their numbers there.
+    told: Mutex<HashMap<(Life, u64), Told>>,
+    /// How many of those there are.
+    told_count: AtomicUsize,
     mailboxes: OnceLock<Vec<Mailbox>>,
 }
 
@@ -41,6 +49,8 @@ struct Entry {
     taken: bool,
     /// Late copies of calls that would change it.
     late: u32,
+    /// Those of other members among them.
+    told: u32,
     waiting: VecDeque<Waiter>,
 }
 
@@ -57,6 +67,20 @@ struct Late {
     keys: Keys,
     at: Place,
     until: Time,
+}
+
+/// A late copy of another member.
+#[derive(Debug)]
+struct Told {
+    keys: Keys,
+    until: Time,
+}
+
+/// Who left a late copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Us,
+    Another,
 }
 
 /// A server: the number of its pool, and its own.
@@ -124,6 +148,19 @@ impl Exclusive {
     /// The call has left this late copy behind.
     pub(crate) fn left_copy(&mut self, number: u64) {
         self.copies.push(number);
+    }
+
+    /// The late copies that the call has left behind.
+    pub(crate) fn copies(&self) -> &[u64] {
+        &self.copies
+    }
+
+    /// Whether the call has its turn and must not leave: a late copy of another member, of which was
+    /// told since, may still change the same. WRITE and SETATTR that were moved away themselves pass.
+    pub(crate) fn kept_back(&self) -> bool {
+        let Guard { turns, keys, taken, passes } = &self.guard;
+        let looks = turns.told_count.load(Ordering::Acquire) > 0 && !(*passes && self.first.is_some());
+        looks && keys.iter().take(*taken).flatten().any(|key| turns.is_told(*key))
     }
 
     /// The call was answered, and has cut this file to a size: a late copy of it would do so again.
@@ -287,7 +324,7 @@ impl Turns {
 
     #[inline]
     fn some_late(&self) -> bool {
-        self.late_count.load(Ordering::Acquire) > 0
+        self.late_count.load(Ordering::Acquire) > 0 || self.told_count.load(Ordering::Acquire) > 0
     }
 
     /// A call was moved away from a server that may still execute it until then; the number of its late copy.
@@ -297,9 +334,7 @@ impl Turns {
 
     /// The same of a call that would change these.
     pub(crate) fn leave_keys(&self, keys: Keys, at: Place, until: Time) -> u64 {
-        for key in keys.iter().flatten() {
-            lock(self.part(*key)).entry(*key).or_default().late += 1;
-        }
+        self.may_run(keys, By::Us);
         let number = self.late_next.fetch_add(1, Ordering::Relaxed);
         let mut late = lock(&self.late);
         late.insert(number, Late { keys, at, until });
@@ -320,8 +355,57 @@ impl Turns {
         let kept = free.map(|free| *free = Some(key)).is_some();
         drop(late);
         if !kept {
-            self.run_no_more([Some(key), None]);
+            self.run_no_more([Some(key), None], By::Us);
         }
+    }
+
+    /// Another member has left a late copy, or it would change other keys than was told before.
+    /// Whether it is remembered: no more than so many are.
+    pub(crate) fn heard(&self, whose: (Life, u64), keys: Keys, until: Time) -> bool {
+        self.may_run(keys, By::Another);
+        let mut told = lock(&self.told);
+        let taken = told.len() < LATE_MAX || told.contains_key(&whose);
+        let before = match taken {
+            true => told.insert(whose, Told { keys, until }).map(|before| before.keys),
+            false => Some(keys),
+        };
+        self.told_count.store(told.len(), Ordering::Release);
+        drop(told);
+        before.into_iter().for_each(|keys| self.run_no_more(keys, By::Another));
+        taken
+    }
+
+    /// A late copy of another member cannot run any more.
+    pub(crate) fn heard_over(&self, whose: (Life, u64)) {
+        let mut told = lock(&self.told);
+        let ended = told.remove(&whose);
+        self.told_count.store(told.len(), Ordering::Release);
+        drop(told);
+        ended.into_iter().for_each(|told| self.run_no_more(told.keys, By::Another));
+    }
+
+    fn expire_told(&self, now: Time) {
+        let mut told = lock(&self.told);
+        let ended: Vec<Told> = told.extract_if(|_, told| told.until <= now).map(|(_, told)| told).collect();
+        self.told_count.store(told.len(), Ordering::Release);
+        drop(told);
+        ended.into_iter().for_each(|told| self.run_no_more(told.keys, By::Another));
+    }
+
+    /// Whether a late copy of another member may still change this.
+    fn is_told(&self, key: Key) -> bool {
+        lock(self.part(key)).get(&key).is_some_and(|entry| entry.told > 0)
+    }
+
+    /// Those of these late copies of this proxy that are over.
+    pub(crate) fn over(&self, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+        let late = lock(&self.late);
+        numbers.filter(|number| !late.contains_key(number)).collect()
+    }
+
+    /// How many late copies of this proxy have ended so far.
+    pub(crate) fn ends(&self) -> u64 {
+        self.late_ends.load(Ordering::Acquire)
     }
 
     /// Whether a late copy may still change this.
@@ -343,6 +427,7 @@ impl Turns {
     pub(crate) fn expire(&self, now: Time) {
         if self.some_late() {
             self.end(|_, late| late.until <= now);
+            self.expire_told(now);
         }
     }
 
@@ -358,17 +443,29 @@ impl Turns {
         let ended: Vec<Keys> = numbers.iter().filter_map(|number| late.remove(number)).map(|it| it.keys).collect();
         self.late_count.store(late.len(), Ordering::Release);
         drop(late);
+        self.late_ends.fetch_add(ended.len() as u64, Ordering::Release);
         for keys in ended {
-            self.run_no_more(keys);
+            self.run_no_more(keys, By::Us);
+        }
+    }
+
+    /// One late copy more would change these.
+    fn may_run(&self, keys: Keys, by: By) {
+        for key in keys.iter().flatten() {
+            let mut part = lock(self.part(*key));
+            let entry = part.entry(*key).or_default();
+            entry.late += 1;
+            entry.told += u32::from(by == By::Another);
         }
     }
 
     /// One late copy less would change these.
-    fn run_no_more(&self, keys: Keys) {
+    fn run_no_more(&self, keys: Keys, by: By) {
         for key in keys.iter().flatten() {
             let mut part = lock(self.part(*key));
             let Some(entry) = part.get_mut(key) else { continue };
             entry.late = entry.late.saturating_sub(1);
+            entry.told = entry.told.saturating_sub(u32::from(by == By::Another));
             // WRITEs that wait need not wait for each other.
             let next = if entry.late == 0 && !entry.taken { entry.next() } else { None };
             if entry.idle() && next.is_none() {
@@ -401,7 +498,8 @@ impl Entry {
 
 /// Parts of the key space, each behind a short lock.
 const PARTS: usize = 32;
-/// Late copies that are remembered: beyond, the oldest is taken for over.
+/// Late copies that are remembered: beyond, the oldest is taken for over. Of other members as many:
+/// beyond, none is taken.
 const LATE_MAX: usize = 1 << 16;
 
 #[cfg(test)]
@@ -508,5 +606,46 @@ mod tests {
         assert!(!remove(&turns, b"a").take(None, false));
         turns.fenced(servers[1]);
         assert!(turns.parts.iter().all(|part| lock(part).is_empty()));
+    }
+
+    #[test]
+    fn a_late_copy_of_another_member_keeps_its_names_and_its_file_too() {
+        let turns = Arc::<Turns>::default();
+        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        let life = |incarnation| Life { member: midas_core::peer::lease::MemberId(1), incarnation };
+        let file = Some(Key::of(b"file"));
+        let name = remove(&turns, b"a").waits_for();
+        let mut has_its_turn = remove(&turns, b"a");
+        assert!(has_its_turn.take(None, false) && !has_its_turn.kept_back());
+        assert!(turns.heard((life(1), 7), [file, None], at(10)) && !has_its_turn.kept_back());
+        assert!(!write(&turns).unwrap().take(None, false) && remove(&turns, b"b").take(None, false));
+        assert!(turns.heard((life(1), 7), [file, name], at(10)), "it would change a name as well");
+        assert!(has_its_turn.kept_back(), "it must not leave any more");
+        drop(has_its_turn);
+        assert!(!remove(&turns, b"a").take(None, false));
+        turns.heard_over((life(2), 7));
+        turns.fenced((0, ServerId(0)));
+        turns.expire(at(9));
+        assert!(!remove(&turns, b"a").take(None, false) && !write(&turns).unwrap().take(None, false));
+        turns.heard_over((life(1), 7));
+        turns.heard_over((life(1), 7));
+        assert!(remove(&turns, b"a").take(None, false) && write(&turns).is_none());
+        turns.heard((life(1), 8), [file, None], at(10));
+        turns.expire(at(10));
+        assert!(write(&turns).is_none() && turns.parts.iter().all(|part| lock(part).is_empty()));
+    }
+
+    #[test]
+    fn of_ones_own_late_copies_it_is_known_which_are_over() {
+        let turns = Arc::<Turns>::default();
+        let until = Time::from_nanos(1);
+        let of_name = Meaning::of(&Call::Remove { object: named(b"a") }).unwrap();
+        let [first, second] = [0, 1].map(|server| turns.leave(&of_name, (0, ServerId(server)), until));
+        let over = || turns.over([first, second].into_iter());
+        assert_eq!((over(), turns.ends()), (vec![], 0));
+        turns.fenced((0, ServerId(0)));
+        assert_eq!((over(), turns.ends()), (vec![first], 1));
+        turns.expire(until);
+        assert_eq!((over(), turns.ends()), (vec![first, second], 2));
     }
 }

@@ -130,6 +130,9 @@ fn fence(shared: &Shared, (number, server): (usize, ServerId), pool: &Pool, comm
             pool.set_fenced(server);
             let late = shared.turns.late_at((number, server));
             shared.turns.fenced((number, server));
+            if let Some(accord) = shared.accord() {
+                accord.lates_ended();
+            }
             format!("fenced by on_down in {took_ms} ms; {late} calls that it may have run need not be waited for")
         }
         Ok(_) => "it is back, or was in the meantime: the fence does not count".to_owned(),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 impl Loop {
     /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
     pub(crate) fn prepared(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
-        let mut call = self.in_turn(call)?;
+        let mut call = self.in_turn(now, call)?;
         // Whoever was refused comes back in a while, and not with what it knew before.
         if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
             self.held.push_back(call);
@@ -64,20 +64,37 @@ impl Loop {
     }
 
     /// A call whose turn it is at what it changes; otherwise it waits in a queue.
-    fn in_turn(&mut self, mut call: Box<Held>) -> Option<Box<Held>> {
+    fn in_turn(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
         let Forward { procedure, ref meaning, .. } = call.errand.forward;
         // What a WRITE must wait for may have come since it was last looked at.
         let looks = |turn: &Exclusive| procedure.idempotent() && turn.first.is_none();
         if call.turn.as_deref().is_none_or(looks) {
             call.turn = Exclusive::needed(&self.shared.turns, meaning, procedure);
         }
+        if call.turn.as_deref().is_some_and(Exclusive::kept_back) {
+            self.unmark(now, &mut call);
+            self.held.push_back(call);
+            return None;
+        }
         if !call.queues() {
             return Some(call);
         }
         let number = self.turning.insert(call);
         let waiter = Waiter { event_loop: self.number, number };
-        let taken = self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false));
-        taken.then(|| self.turning.remove(number))
+        if self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false)) {
+            return Some(self.turning.remove(number));
+        }
+        // Whoever it waits for may have to change what it has marked.
+        let claim = self.turning[number].claim.take();
+        self.turning[number].claim = self.let_go(now, claim, Ended::Done);
+        self.turning[number].unfound.clear();
+        None
+    }
+
+    /// A call that must wait: its marks end, and are set anew when it may leave.
+    pub(crate) fn unmark(&self, now: Time, call: &mut Held) {
+        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+        call.unfound.clear();
     }
 
     /// What is too old keeps nobody waiting, and need not be known any more.
@@ -136,8 +153,7 @@ impl Loop {
         match changes.clearance(&self.shared, accord) {
             Clearance::Given => Some(call),
             Clearance::Void => {
-                call.claim = self.let_go(now, call.claim.take(), Ended::Done);
-                call.unfound.clear();
+                self.unmark(now, &mut call);
                 self.held.push_back(call);
                 None
             }
@@ -233,8 +249,7 @@ impl Loop {
 
     fn barred(&mut self, now: Time, number: usize, why: Refusal) {
         let Some((_, mut call)) = self.clearing.try_remove(number) else { return };
-        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
-        call.unfound.clear();
+        self.unmark(now, &mut call);
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {
                 (call.refused_at, call.refused) = (Some(now), call.refused + 1);

@@ -13,7 +13,7 @@ use crate::clock::duration;
 use crate::counters::status;
 use crate::dispatch::Forward;
 use crate::event::{Loop, Shared};
-use crate::exclusive::Exclusive;
+use crate::exclusive::{self, Exclusive};
 use crate::link::{Flight, Moved, State};
 use crate::realm::End;
 use crate::translate::Meaning;
@@ -62,7 +62,7 @@ impl Loop {
     }
 
     /// The first sending of a call that is moved away may still run: what it would change is kept
-    /// from others for a while.
+    /// from others for a while, at every member.
     fn leave_copy(&mut self, now: Time, index: usize, xid: u32, flight: &mut Flight) {
         let (meaning, procedure) = (flight.sent.meaning, flight.waits.procedure);
         if !meaning.op.mutates() {
@@ -77,6 +77,9 @@ impl Loop {
         if until > now && !self.shared.pools[link.pool].fenced(link.server) {
             let late = self.shared.turns.leave(&meaning, (link.pool, link.server), until);
             turn.left_copy(late);
+            if let Some(accord) = self.shared.accord() {
+                accord.tell_late(late, exclusive::keys(&meaning), until);
+            }
             if stands {
                 link.moved.insert(xid, Moved { late, procedure, first });
             }
@@ -127,11 +130,21 @@ impl Loop {
         self.relay().results(call.errand.waits(), results);
     }
 
+    /// Whether the other members know of the late copies that a call has left behind: only then does
+    /// a server's word on it count, and may it be sent again.
+    pub(crate) fn knows_lates(&self, call: &Held) -> bool {
+        let copies = call.turn.as_deref().map_or(&[][..], Exclusive::copies);
+        copies.is_empty() || self.shared.accord().is_none_or(|accord| accord.knows_lates(copies))
+    }
+
     /// Asks another server whether a call was executed.
     pub(crate) fn find_out(&mut self, now: Time, mut call: Box<Held>, server: ServerId) {
         // It may have been about to leave again: it is perhaps answered instead.
-        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
-        call.unfound.clear();
+        self.unmark(now, &mut call);
+        if !self.knows_lates(&call) {
+            self.held.push_back(call);
+            return;
+        }
         let pool = &self.shared.exports[call.errand.forward.realm].pool;
         // The server itself, if it alone is back.
         let Some(witness) = pool.some_open(server.index() + 1) else {
@@ -305,6 +318,9 @@ pub(crate) fn keep_made(
         shared.made.note(made);
         if let Some(turn) = turn.filter(|_| meaning.resizes) {
             turn.keeps_file(made);
+            if let Some(accord) = shared.accord().filter(|_| !turn.copies().is_empty()) {
+                accord.tell_late_keeps(turn.copies(), made);
+            }
         }
     }
 }
@@ -335,6 +351,9 @@ pub(crate) fn late_answer(shared: &Shared, moved: &mut HashMap<u32, Moved>, xid:
         let _other = first.set(results.into());
     }
     shared.turns.answered(late);
+    if let Some(accord) = shared.accord() {
+        accord.lates_ended();
+    }
     true
 }
 

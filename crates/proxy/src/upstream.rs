@@ -565,6 +565,9 @@ impl Loop {
         if let Some(server) = call.unsettled {
             return self.find_out(now, call, server);
         }
+        if !self.knows_lates(&call) {
+            return self.held.push_back(call);
+        }
         self.forsake(now, &mut call);
         if call.errand.wishes.forsaken.is_some() && self.cut_off(&call) {
             return self.refuse(now, *call, Nfsstat3::BAD_COOKIE);

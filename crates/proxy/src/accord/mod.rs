@@ -6,9 +6,11 @@
 
 mod above;
 mod fetch;
+mod hearing;
 mod holds;
 mod joining;
 mod journal;
+mod late;
 mod leases;
 mod loads;
 mod owners;
@@ -20,6 +22,7 @@ pub(crate) use fetch::{Fetches, RECORD_MOST, patience};
 use holds::Holds;
 pub(crate) use joining::Joining;
 use journal::Journal;
+use late::Lates;
 pub(crate) use leases::Leases;
 pub(crate) use loads::Sharing;
 use owners::Owners;
@@ -31,7 +34,6 @@ use crate::cached;
 use crate::clock::Clock;
 use crate::event::{Mail, Mailbox, Shared};
 use crate::pool::lock;
-use fetch::Said;
 use midas_core::cache::Mark;
 use midas_core::key::Key;
 use midas_core::peer::lease::{
@@ -81,6 +83,8 @@ pub(crate) struct Accord {
     pub(crate) sharing: Arc<Sharing>,
     owners: Owners,
     votes: Votes,
+    /// Late copies of this proxy's calls, as the others know them.
+    lates: Lates,
     clock: Clock,
     inner: Mutex<Inner>,
     /// The cluster's thread's alone.
@@ -197,6 +201,7 @@ impl Accord {
             sharing: Arc::default(),
             owners: Owners::default(),
             votes: Votes::default(),
+            lates: Lates::new(terms.lease),
             clock,
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
@@ -231,78 +236,8 @@ impl Accord {
 
     /// Frames of that member may have been lost.
     pub(crate) fn unheard(&self, member: u8) {
+        self.lates.unheard(member);
         self.step(|now, inner| inner.member.unheard(now, MemberId(member)));
-    }
-
-    /// A frame of another member. What comes behind something that cannot be read is not looked at.
-    pub(crate) fn hear(&self, from: Life, frame: &[u8]) {
-        if usize::from(from.member.0) >= lock(&self.inner).outbox.len() {
-            return;
-        }
-        if fetch::is_ours(frame) {
-            return self.hear_fetches(from, frame);
-        }
-        self.step(|now, inner| {
-            for message in wire::messages(frame) {
-                match message {
-                    Ok(message) => {
-                        let over = match &message {
-                            Message::Over { id, .. } | Message::Found { id, .. } => Some(*id),
-                            _ => None,
-                        };
-                        inner.member.hear(now, from, message);
-                        if let Some(id) = over {
-                            inner.settled(id);
-                        }
-                    }
-                    Err(_) => {
-                        inner.counts.malformed += 1;
-                        return;
-                    }
-                }
-            }
-        });
-    }
-
-    fn hear_fetches(&self, from: Life, frame: &[u8]) {
-        let Some(around) = self.around.get() else { return };
-        for message in wire::cut(frame) {
-            match message.and_then(fetch::decode) {
-                Ok(Some(Said::Fetch { epoch, id, export, record })) => {
-                    let loops = around.mailboxes.len();
-                    let taken = self.fetches.agrees(epoch) && loops > 0 && self.leases.live();
-                    match taken {
-                        true => around.mailboxes[fetch::turn(id) % loops].send(Mail::Asked {
-                            from,
-                            id,
-                            export,
-                            record: record.into(),
-                        }),
-                        false => self.lend(from, id, None),
-                    }
-                }
-                Ok(Some(Said::Fetched { incarnation, id, results })) => {
-                    self.fetches.heard(self.clock.now(), from.member.0);
-                    let mailbox = around.mailboxes.get(fetch::event_loop(id));
-                    if let Some(mailbox) = mailbox.filter(|_| self.fetches.mine(incarnation)) {
-                        mailbox.send(Mail::Fetched { id, results: results.map(Into::into) });
-                    }
-                }
-                Ok(Some(Said::Names { names })) => self.names_heard(&names),
-                Ok(Some(Said::Owner { id, handle })) => self.owner_asked(from, id, handle),
-                Ok(Some(Said::Owned { incarnation, id, exports })) => {
-                    if self.fetches.mine(incarnation) {
-                        self.owner_told(id, exports);
-                    }
-                }
-                Ok(Some(Said::Down { pool, servers })) => self.down_heard(from.member.0, pool, servers),
-                Ok(None) => {}
-                Err(_) => {
-                    lock(&self.inner).counts.malformed += 1;
-                    return;
-                }
-            }
-        }
     }
 
     /// Asks a peer for a read; its answer has this number.
@@ -327,6 +262,7 @@ impl Accord {
     pub(crate) fn tick(&self) -> Span {
         self.step(|now, inner| {
             inner.member.tick(now);
+            self.tend_lates(now, inner);
             inner.rest(now, holds::QUIET);
             let next = inner.member.next_at().since(now);
             if inner.holds.len() > 0 { next.min(holds::QUIET) } else { next }

@@ -102,7 +102,12 @@ pub(super) fn frames(said: Vec<u8>, most: usize) -> Vec<Vec<u8>> {
 
 /// The messages of a frame, one by one; kinds that are not known are left out.
 pub(super) fn messages(frame: &[u8]) -> impl Iterator<Item = Result<Message<Label>, Malformed>> + '_ {
-    cut(frame).filter_map(|message| message.and_then(|message| decode(&mut Reader::new(message))).transpose())
+    cut(frame).filter_map(|of_frame| of_frame.and_then(message).transpose())
+}
+
+/// A message without its length; none if its kind is not known.
+pub(super) fn message(message: &[u8]) -> Result<Option<Message<Label>>, Malformed> {
+    decode(&mut Reader::new(message))
 }
 
 /// The messages of a frame as they lie in it.
@@ -116,7 +121,8 @@ pub(super) fn cut(frame: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>
     })
 }
 
-/// The kinds of messages. Numbers are never given anew; 10, 11 and 14 to 16 are `fetch`'s.
+/// The kinds of messages. Numbers are never given anew; 10, 11 and 14 to 17 are `fetch`'s, 18 to 20
+/// `late`'s.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Tag {

@@ -294,7 +294,8 @@ pub const KEYS: &[Key] = &[
         default: Fallback::Words("none"),
         meaning: "fences a server that took calls and has been down for half of `failover_after`, while another one is open (one that was drained and is empty is not fenced); it is told \
                   `MIDAS_POOL`, `MIDAS_SERVER` and `MIDAS_ADDRESS`, has 60 s and three tries; when it succeeds nothing waits for \
-                  `server_hold_max` on that server's account",
+                  `server_hold_max` on that server's account; in a cluster calls that other members moved away from it are still waited \
+                  for",
         ..POOL
     },
     Key { name: "path", takes: "absolute path", meaning: "what clients mount", ..EXPORT },
@@ -387,7 +388,7 @@ pub const KEYS: &[Key] = &[
         takes: "time, 1s..1h",
         default: Fallback::Value("\"60s\""),
         meaning: "how long a server may still execute a call that was cut off or moved away: for so long nobody else changes the same, \
-                  it is not cached, and after a crash of MIDAS nothing is; file systems may take longer to end a dead head's calls \
+                  through whichever member, it is not cached, and after a crash of MIDAS nothing is; file systems may take longer to end a dead head's calls \
                   (CephFS 300 s): raise it there, or set `on_down`",
         ..EXPORT
     },
