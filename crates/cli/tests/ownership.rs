@@ -103,6 +103,21 @@ fn what_may_be_written_is_still_written_after_a_restart() {
 }
 
 #[test]
+fn a_directory_that_lies_deep_is_known_after_a_restart() {
+    let nfsd = servers();
+    let mut proxy = Serve::of(&two(&nfsd.addresses));
+    let mut client = connect(proxy.nfs[0]);
+    let mut dir = lookup(&mut client, &root(&proxy, "/scratch"), b"dir");
+    for _ in 0..300 {
+        dir = mkdir(&mut client, &dir, b"d");
+    }
+    proxy.signal(Signal::KILL);
+    proxy.ended();
+    proxy.again();
+    assert_eq!(create_in(&mut connect(proxy.nfs[0]), &dir, b"new"), Nfsstat3::OK);
+}
+
+#[test]
 fn a_directory_below_an_export_that_lies_in_another_is_mounted_by_the_inner_rules() {
     // `/all` = `/`; `/secret` may be read by another client alone. MNT of `/all/secret/x` gave its handle to everyone.
     let nfsd = Nfsd::start(&["--servers", "1"]);

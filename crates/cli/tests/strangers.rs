@@ -175,6 +175,28 @@ fn at_the_connection_limit_a_client_with_many_idle_connections_makes_room_for_on
 }
 
 #[test]
+fn at_the_connection_limit_strangers_that_take_no_answers_make_room_for_a_listed_client() {
+    // Their connections were never idle, and the listed client was turned away.
+    let rig = Rig::start("[limits]\nconnections = 6\nstrangers = 4\n");
+    until("the daemon's first clients are gone", || rig.metric("midas_client_connections") == 0);
+    let mut deaf: Vec<Raw> = (0..4).map(|_| connect(STRANGERS[0], rig.nfs())).collect();
+    let null = in_one_fragment(&call(1, nfs3::PROGRAM, 3, 0, &[]));
+    for raw in &mut deaf {
+        raw.0.set_nonblocking(true).unwrap();
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) && raw.0.write(&null.repeat(1000)).is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let mut others: Vec<Raw> = (0..2).map(|_| connect(BAD, rig.nfs())).collect();
+    others.iter_mut().for_each(Raw::alive);
+    let mut good: Vec<Raw> = (0..4).map(|_| connect(GOOD, rig.nfs())).collect();
+    good.iter_mut().for_each(Raw::alive);
+    others.iter_mut().for_each(Raw::alive);
+    assert_eq!(rig.metric("midas_stranger_connections"), 0, "beside {}", deaf.len());
+}
+
+#[test]
 fn a_reload_that_takes_a_client_from_every_list_ends_its_connections_and_no_others() {
     let rig = Rig::start("");
     let (_, root) = rig.proxy.client();

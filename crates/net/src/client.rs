@@ -1,6 +1,6 @@
 //! A blocking client: one connection, one call at a time. For set-up, tools and tests, where clarity counts and speed does not.
 
-use crate::dial::{Source, dial};
+use crate::dial::{RESERVED_LAST, Source, dial, may_reserve};
 use midas_nfs::nfs3::{self, FileHandle};
 use midas_nfs::record::{self, Records, Step, TooLong};
 use midas_nfs::rpc::{self, AuthSys, OpaqueAuth, Refusal, flavor};
@@ -92,6 +92,12 @@ impl Client {
     /// The port that calls come from.
     pub fn port(&self) -> io::Result<u16> {
         self.stream.local_addr().map(|address| address.port())
+    }
+
+    /// Whether calls come from a port that is not reserved though this process may use reserved
+    /// ones: all of them were taken.
+    pub fn lacks_port(&self) -> bool {
+        may_reserve() && self.port().is_ok_and(|port| port > RESERVED_LAST)
     }
 
     /// Calls on behalf of someone else from now on.
@@ -257,6 +263,16 @@ const EXPORTS: usize = 4096;
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    #[test]
+    fn who_has_no_reserved_port_though_there_are_some_for_us_knows_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let from = |source| Client::connect_from(source, address, &Caller::ROOT, Duration::from_secs(9)).unwrap();
+        let (reserved, any) = (from(Source::Reserved), from(Source::Any));
+        let allowed = rustix::process::geteuid().is_root();
+        assert_eq!((reserved.lacks_port(), any.lacks_port()), (false, allowed));
+    }
 
     #[test]
     fn a_server_that_says_nothing_is_said_not_to_answer() {

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 /// Which port a connection comes from.
@@ -60,6 +60,9 @@ fn begin_from(port: Option<u16>, address: SocketAddr) -> Result<TcpStream, Errno
         // A port whose last connection lingers may be used again for another server.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &SocketAddr::new(any, port))?;
+        if port <= RESERVED_LAST {
+            MAY_RESERVE.store(true, Ordering::Relaxed);
+        }
     }
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -77,6 +80,13 @@ fn finished(socket: &TcpStream, patience: Duration) -> Result<(), Errno> {
     }
 }
 
+/// Whether this process has had a reserved port.
+pub(crate) fn may_reserve() -> bool {
+    MAY_RESERVE.load(Ordering::Relaxed)
+}
+
+static MAY_RESERVE: AtomicBool = AtomicBool::new(false);
+
 /// Ports in turn, so that connections made one after another do not meet the same taken ones.
 fn next_reserved() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -85,7 +95,7 @@ fn next_reserved() -> u16 {
 
 /// The kernel's client begins at 665 too: below are ports of well-known services.
 const RESERVED_FIRST: u16 = 665;
-const RESERVED_LAST: u16 = 1023;
+pub(crate) const RESERVED_LAST: u16 = 1023;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,8 @@ use midas_core::key::Key;
 use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, DirOp, FileHandle, Nfsstat3, Reply};
 use midas_nfs::rpc::{self, Credential};
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -51,62 +52,116 @@ pub(crate) enum Unknown {
     Target { realm: usize, dir: Vec<u8>, name: Vec<u8>, caller: Caller },
 }
 
-/// How jobs are given to the clerks. Questions that clients' handles and names raise have clerks of their
-/// own: what other jobs wait for cannot be held up by them.
+/// How jobs are given to the clerks. Questions that clients' handles and names raise have clerks of
+/// their own, and so have directories to mount: they cannot hold up other jobs.
 #[derive(Clone)]
 pub(crate) struct Desk {
     jobs: SyncSender<Job>,
     questions: SyncSender<Job>,
+    walks: SyncSender<Job>,
+    under_way: Arc<UnderWay>,
 }
 
 /// The jobs that are given to a desk.
 pub(crate) struct Given {
     jobs: Receiver<Job>,
     questions: Receiver<Job>,
+    walks: Receiver<Job>,
+    under_way: Arc<UnderWay>,
+}
+
+/// The walks to directories to mount that are under way, by clients' addresses.
+#[derive(Default)]
+struct UnderWay(Mutex<HashMap<IpAddr, usize>>);
+
+impl UnderWay {
+    /// Whether one more may begin.
+    fn begin(&self, client: IpAddr) -> bool {
+        let mut of = crate::pool::lock(&self.0);
+        let count = of.entry(client).or_default();
+        let may = *count < WALKS_OF_ADDRESS;
+        *count += usize::from(may);
+        may
+    }
+
+    fn end(&self, client: IpAddr) {
+        let mut of = crate::pool::lock(&self.0);
+        if let Some(count) = of.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                of.remove(&client);
+            }
+        }
+    }
 }
 
 impl Desk {
     /// Gives a job; it comes back if there are too many.
     pub(crate) fn give(&self, job: Job) -> Result<(), Job> {
-        let to = if matches!(job, Job::Sort { .. }) { &self.questions } else { &self.jobs };
-        to.try_send(job).map_err(|error| match error {
-            TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+        let walks_for = job.walks_for();
+        if walks_for.is_some_and(|client| !self.under_way.begin(client)) {
+            return Err(job);
+        }
+        let to = match job {
+            Job::Sort { .. } => &self.questions,
+            Job::Find { .. } => &self.walks,
+            Job::Lead { .. } | Job::Verify { .. } => &self.jobs,
+        };
+        to.try_send(job).map_err(|error| {
+            walks_for.into_iter().for_each(|client| self.under_way.end(client));
+            match error {
+                TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+            }
         })
     }
 }
 
 /// A desk and the jobs that are given to it.
 pub(crate) fn desk() -> (Desk, Given) {
-    let ((give, jobs), (ask, questions)) = (sync_channel(JOBS), sync_channel(JOBS));
-    (Desk { jobs: give, questions: ask }, Given { jobs, questions })
+    let ((give, jobs), (ask, questions), (walk, walks)) = (sync_channel(JOBS), sync_channel(JOBS), sync_channel(WALKS));
+    let under_way = Arc::<UnderWay>::default();
+    let given = Given { jobs, questions, walks, under_way: Arc::clone(&under_way) };
+    (Desk { jobs: give, questions: ask, walks: walk, under_way }, given)
 }
 
 /// Starts the threads; they end when every desk is gone.
 pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -> Vec<JoinHandle<()>> {
+    let Given { jobs, questions, walks, under_way } = given;
     let clerk = |jobs: &Arc<Mutex<Receiver<Job>>>| {
         let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(jobs));
+        let under_way = Arc::clone(&under_way);
         thread::spawn(move || {
             let mut lines = Lines::default();
             loop {
                 let job = crate::pool::lock(&jobs).recv();
                 let Ok(job) = job else { return };
+                let walks_for = job.walks_for();
                 let (event_loop, mail) = job.done(&shared, &mut lines);
+                walks_for.into_iter().for_each(|client| under_way.end(client));
                 mailboxes[event_loop].send(mail);
             }
         })
     };
-    let of = |jobs: Receiver<Job>| -> Vec<JoinHandle<()>> {
+    let of = |clerks: usize, jobs: Receiver<Job>| -> Vec<JoinHandle<()>> {
         let jobs = Arc::new(Mutex::new(jobs));
-        (0..CLERKS).map(|_| clerk(&jobs)).collect()
+        (0..clerks).map(|_| clerk(&jobs)).collect()
     };
-    [of(given.jobs), of(given.questions)].into_iter().flatten().collect()
+    [of(CLERKS, jobs), of(CLERKS, questions), of(WALKERS, walks)].into_iter().flatten().collect()
 }
 
 impl Job {
+    /// The client that a directory to mount is looked for.
+    fn walks_for(&self) -> Option<IpAddr> {
+        match self {
+            Self::Find { below, .. } => Some(below.client()),
+            Self::Sort { .. } | Self::Lead { .. } | Self::Verify { .. } => None,
+        }
+    }
+
     fn done(self, shared: &Shared, lines: &mut Lines) -> (usize, Mail) {
         match self {
             Self::Find { below, xid, asker } => {
-                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, xid), 0))
+                (asker.event_loop as usize, Mail::Answer(asker, below.find(shared, lines, xid), 0))
             }
             Self::Sort { unknown, event_loop } => {
                 let how = sort(shared, lines, &unknown);
@@ -118,7 +173,7 @@ impl Job {
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
-                let verdict = verify::look(pool, &doubt);
+                let verdict = verify::look(pool, lines, &doubt);
                 let outcome = match &verdict {
                     Verdict::Answer(_) | Verdict::Made { .. } => "it is answered",
                     Verdict::Send(_) => "it is sent",
@@ -189,10 +244,15 @@ fn look(export: &Realm, lines: &mut Lines, (dir, name): (&[u8], &[u8]), caller: 
     let patience = duration(pool.config.probe_timeout);
     for server in [Some(first), pool.some_open(first.index() + 1)].into_iter().flatten() {
         let found = lines.ask(pool.server(server).address, caller, patience, |nfs| {
-            match nfs.nfs(&Call::Lookup { what }).map_err(|_| Untold)? {
-                Reply::Lookup(Ok(found)) => Ok(Ok(Key::of(found.object.bytes()))),
-                Reply::Lookup(Err(failed)) => Ok(Err(failed.status)),
-                _ => Err(Untold),
+            let found = match nfs.nfs(&Call::Lookup { what }).map_err(|_| Untold)? {
+                Reply::Lookup(Ok(found)) => Ok(Key::of(found.object.bytes())),
+                Reply::Lookup(Err(failed)) => Err(failed.status),
+                _ => return Err(Untold),
+            };
+            // The superuser is asked last. If its port is why it is refused, nothing is known.
+            match found {
+                Err(status) if *caller == Caller::ROOT && refused_for_port(nfs, status) => Err(Untold),
+                found => Ok(found),
             }
         })?;
         match found {
@@ -235,9 +295,15 @@ impl Leads {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Untold;
 
-/// Connections that a clerk keeps: the next question is likely for the same server and user.
+/// Whether a server may have refused a question for the port that it came from. All reserved ports
+/// were in use then.
+pub(crate) fn refused_for_port(nfs: &Client, status: Nfsstat3) -> bool {
+    matches!(status, Nfsstat3::PERM | Nfsstat3::ACCES) && nfs.lacks_port()
+}
+
+/// Connections that a clerk keeps: one for each server, as there are few reserved ports.
 #[derive(Default)]
-pub(crate) struct Lines(Vec<(SocketAddr, Caller, Client)>);
+pub(crate) struct Lines(Vec<(SocketAddr, Client)>);
 
 impl Lines {
     pub(crate) fn ask<T>(
@@ -247,10 +313,13 @@ impl Lines {
         patience: Duration,
         mut question: impl FnMut(&mut Client) -> Result<T, Untold>,
     ) -> Result<T, Untold> {
-        let known = self.0.iter().position(|(at, who, _)| *at == address && who == caller);
-        let kept = known.map(|line| self.0.remove(line).2);
+        let known = self.0.iter().position(|(at, _)| *at == address);
+        let kept = known.map(|line| self.0.remove(line).1);
         // One that was kept may be closed by now.
-        let answered = kept.and_then(|mut line| question(&mut line).ok().map(|answer| (line, answer)));
+        let answered = kept.and_then(|mut line| {
+            line.become_caller(caller);
+            question(&mut line).ok().map(|answer| (line, answer))
+        });
         let (line, answer) = match answered {
             Some(answered) => answered,
             None => {
@@ -259,7 +328,7 @@ impl Lines {
                 (line, answer)
             }
         };
-        self.0.push((address, caller.clone(), line));
+        self.0.push((address, line));
         if self.0.len() > LINES {
             self.0.remove(0);
         }
@@ -267,16 +336,74 @@ impl Lines {
     }
 }
 
-/// Clerks for questions, and as many for everything else.
+/// Clerks for questions, and as many for look-ups and verdicts.
 const CLERKS: usize = 4;
+/// Clerks for directories to mount.
+const WALKERS: usize = 2;
 /// Connections that a clerk keeps.
 const LINES: usize = 16;
 /// Jobs that wait.
 const JOBS: usize = 1024;
+/// Directories to mount that wait, and those of one address with what is looked for now.
+const WALKS: usize = JOBS / 4;
+const WALKS_OF_ADDRESS: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use midas_nfs::nfs3::{CreateHow, Sattr3};
+    use midas_nfsd::{Config, Limits, Namespace, Nfsd};
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn directories_to_mount_have_places_of_their_own_and_one_client_has_few_of_them() {
+        let (desk, given) = desk();
+        let find = |client: u32| {
+            let below = Box::new(Below::of((Ipv4Addr::from(client), 1).into()));
+            let asker = Asker { event_loop: 0, slot: 0, generation: 0 };
+            desk.give(Job::Find { below, xid: 1, asker }).is_ok()
+        };
+        assert_eq!((0..2 * WALKS).filter(|_| find(1)).count(), WALKS_OF_ADDRESS);
+        let others = (0..2 * WALKS as u32).filter(|client| find(2 + client)).count();
+        assert_eq!(others, WALKS - WALKS_OF_ADDRESS);
+        let lead = || Job::Lead { realm: 0, names: Vec::new(), record: Vec::new(), event_loop: 0, number: 0 };
+        assert!((0..JOBS).all(|_| desk.give(lead()).is_ok()), "they take no other job's place");
+        let done = given.walks.try_recv().unwrap();
+        assert!(!find(1), "one is looked for now");
+        done.walks_for().into_iter().for_each(|client| given.under_way.end(client));
+        assert!(find(1));
+        assert!(!find(1));
+    }
+
+    #[test]
+    fn all_users_share_one_connection_to_a_server() {
+        let listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+        let memory = Arc::new(Namespace::memory(Limits::default()));
+        let nfsd = Nfsd::start(&Config { listen, ..Config::default() }, &memory).unwrap();
+        let (address, patience) = (nfsd.addresses()[0], Duration::from_secs(10));
+        let mut root = Client::connect(address, &Caller::ROOT, patience).unwrap();
+        let top = root.mount(b"/").unwrap().root;
+        let object = FileHandle::new(&top).unwrap();
+        let new_attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
+        root.nfs(&Call::Setattr { object, new_attributes, guard: None }).unwrap();
+        let mut lines = Lines::default();
+        let mut ports = Vec::new();
+        for uid in [1000, 1001, 1000] {
+            let caller = Caller { uid, gid: uid, gids: Vec::new() };
+            let name = format!("{}", ports.len());
+            let place = DirOp { dir: object, name: name.as_bytes() };
+            let create = Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) };
+            let made = lines.ask(address, &caller, patience, |nfs| {
+                ports.push(nfs.port().unwrap());
+                match nfs.nfs(&create).map_err(|_| Untold)? {
+                    Reply::Create(Ok(made)) => Ok(made.attributes.map(|of| of.uid)),
+                    _ => Err(Untold),
+                }
+            });
+            assert_eq!(made, Ok(Some(uid)));
+        }
+        assert_eq!(ports, [ports[0]; 3]);
+    }
 
     #[test]
     fn who_may_not_look_a_name_up_has_not_shown_that_it_leads_nowhere() {

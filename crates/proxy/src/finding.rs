@@ -11,7 +11,7 @@ use crate::event::Shared;
 use crate::log;
 use crate::objects::Kind;
 use crate::pool::Pool;
-use crate::whose::{DEPTH_MAX, Owner, id};
+use crate::whose::{Owner, id};
 use midas_core::id::ServerId;
 use midas_net::Caller;
 use midas_nfs::nfs3::{Call, DirOp, Fattr3, FileHandle, Ftype3, Nfsstat3, Reply};
@@ -25,14 +25,6 @@ pub(crate) enum Found {
     Nowhere,
     /// It cannot be told now.
     Unknown,
-}
-
-/// What a server says of a handle.
-#[derive(Clone, Copy)]
-enum Told {
-    Is(Fattr3),
-    Gone,
-    Nothing,
 }
 
 /// Whose a handle is: as it is known, or as it is found out now.
@@ -62,13 +54,13 @@ fn find(shared: &Shared, lines: &mut Lines, handle: &[u8]) -> Found {
     let mut numbers: Vec<usize> = (0..shared.pools.len()).collect();
     numbers.sort_by_key(|number| shared.whose.silent(*number));
     for number in numbers {
-        let mut search = Search { shared, lines, pool: &shared.pools[number], number };
+        let mut search = Search { shared, lines, pool: &shared.pools[number], number, first: 0 };
         let told = search.attributes(object);
-        shared.whose.set_silent(number, matches!(told, Told::Nothing));
+        shared.whose.set_silent(number, told.is_err());
         match told {
-            Told::Is(attributes) => return search.owner(handle, &attributes),
-            Told::Gone => {}
-            Told::Nothing => found = Found::Unknown,
+            Ok(Some(attributes)) => return search.owner(handle, &attributes),
+            Ok(None) => {}
+            Err(Untold) => found = Found::Unknown,
         }
     }
     found
@@ -84,6 +76,8 @@ struct Search<'s> {
     lines: &'s mut Lines,
     pool: &'s Pool,
     number: usize,
+    /// The server that answered last: it is asked first.
+    first: usize,
 }
 
 impl Search<'_> {
@@ -156,9 +150,9 @@ impl Search<'_> {
         }
         let Some(object) = FileHandle::new(handle) else { return Found::Nowhere };
         match self.attributes(object) {
-            Told::Is(attributes) if attributes.ftype == Ftype3::Dir => self.climb(handle, &attributes),
-            Told::Is(_) | Told::Gone => Found::Nowhere,
-            Told::Nothing => Found::Unknown,
+            Ok(Some(attributes)) if attributes.ftype == Ftype3::Dir => self.climb(handle, &attributes),
+            Ok(_) => Found::Nowhere,
+            Err(Untold) => Found::Unknown,
         }
     }
 
@@ -166,7 +160,7 @@ impl Search<'_> {
     fn climb(&mut self, directory: &[u8], attributes: &Fattr3) -> Found {
         let whose = &self.shared.whose;
         let (mut way, mut at, mut of) = (vec![directory.to_vec()], directory.to_vec(), *attributes);
-        for _ in 0..DEPTH_MAX {
+        for _ in 0..CLIMB_MAX {
             // Two exports may be of one directory, under handles of their own.
             let root = whose.root_with(&at).or_else(|| whose.root_at(self.number, id(&of)));
             let known = root.map(Owner::Export).or_else(|| whose.of(&at));
@@ -188,29 +182,22 @@ impl Search<'_> {
         Found::Unknown
     }
 
-    /// Servers to ask: two, if there are two that take calls.
+    /// Servers to ask, one after the other: all that take calls.
     fn servers(&self) -> Vec<ServerId> {
-        let first = self.pool.some_open(0);
-        let second = first.and_then(|first| self.pool.some_open(first.index() + 1));
-        first.into_iter().chain(second.filter(|second| Some(*second) != first)).collect()
+        let count = self.pool.config.servers.len();
+        let all = (0..count).map(|step| ServerId(((self.first + step) % count) as u16));
+        all.filter(|server| self.pool.open(*server)).collect()
     }
 
-    /// Whether an object is gone that so many servers do not know: two must say so, where the pool has two.
-    fn gone(&self, servers: usize) -> bool {
-        servers >= self.pool.config.servers.len().min(2)
+    /// How many servers must say that an object is gone: two, where the pool has two.
+    fn enough(&self) -> usize {
+        self.pool.config.servers.len().min(2)
     }
 
     /// The parent of a directory; none if the directory is gone.
     fn parent(&mut self, directory: &[u8], of: &Fattr3) -> Result<Option<(Vec<u8>, Fattr3)>, Untold> {
-        let (mut gone, mut unsure) = (0, false);
-        for server in self.servers() {
-            match self.parent_at(server, directory, of) {
-                Ok(Some(found)) => return Ok(Some(found)),
-                Ok(None) => gone += 1,
-                Err(Untold) => unsure = true,
-            }
-        }
-        if !unsure && self.gone(gone) { Ok(None) } else { Err(Untold) }
+        let (servers, enough) = (self.servers(), self.enough());
+        summed(servers.into_iter().map(|server| self.parent_at(server, directory, of)), enough)
     }
 
     /// The parent of a directory at a server, as the superuser is told, or its owner; none if it is not known there.
@@ -231,11 +218,7 @@ impl Search<'_> {
                 Ok((parent, Some(attributes))) => return Ok(Some((parent, attributes))),
                 Ok((parent, None)) => {
                     let object = FileHandle::new(&parent).ok_or(Untold)?;
-                    return match self.attributes(object) {
-                        Told::Is(attributes) => Ok(Some((parent, attributes))),
-                        Told::Gone => Ok(None),
-                        Told::Nothing => Err(Untold),
-                    };
+                    return Ok(self.attributes(object)?.map(|attributes| (parent, attributes)));
                 }
                 Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE) => return Ok(None),
                 Err(_) => {}
@@ -244,21 +227,23 @@ impl Search<'_> {
         Err(Untold)
     }
 
-    /// What servers say of a handle. That it is gone is believed if a second one says so too, where there is one.
-    fn attributes(&mut self, object: FileHandle<'_>) -> Told {
-        let (mut gone, mut unsure) = (0, false);
-        for server in self.servers() {
-            let told = self.ask(server, &Caller::ROOT, &Call::Getattr { object }, |reply| match reply {
-                Reply::Getattr(Ok(attributes)) => Ok(*attributes),
-                failed => Err(failed.status()),
-            });
-            match told {
-                Ok(Ok(attributes)) => return Told::Is(attributes),
-                Ok(Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) => gone += 1,
-                Ok(Err(_)) | Err(Untold) => unsure = true,
-            }
+    /// The attributes of an object; none if it is gone.
+    fn attributes(&mut self, object: FileHandle<'_>) -> Result<Option<Fattr3>, Untold> {
+        let (servers, enough) = (self.servers(), self.enough());
+        summed(servers.into_iter().map(|server| self.attributes_at(server, object)), enough)
+    }
+
+    fn attributes_at(&mut self, server: ServerId, object: FileHandle<'_>) -> Result<Option<Fattr3>, Untold> {
+        let told = self.ask(server, &Caller::ROOT, &Call::Getattr { object }, |reply| match reply {
+            Reply::Getattr(Ok(attributes)) => Ok(*attributes),
+            failed => Err(failed.status()),
+        })?;
+        match told {
+            Ok(attributes) => Ok(Some(attributes)),
+            Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE) => Ok(None),
+            // A head of Ganesha says INVAL of a device that another one made.
+            Err(_) => Err(Untold),
         }
-        if !unsure && self.gone(gone) { Told::Gone } else { Told::Nothing }
     }
 
     fn ask<T>(
@@ -269,11 +254,55 @@ impl Search<'_> {
         answer: impl Fn(&Reply<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<Result<T, Nfsstat3>, Untold> {
         let patience = duration(self.pool.config.probe_timeout);
-        self.lines.ask(self.pool.server(server).address, caller, patience, |nfs| {
+        let answered = self.lines.ask(self.pool.server(server).address, caller, patience, |nfs| {
             nfs.nfs(call).map(|reply| answer(&reply)).map_err(|_| Untold)
-        })
+        })?;
+        self.first = server.index();
+        Ok(answered)
     }
+}
+
+/// The sum of what servers say of an object, who are asked until one knows it. It is gone if enough
+/// say so and none is unsure.
+fn summed<T>(answers: impl Iterator<Item = Result<Option<T>, Untold>>, enough: usize) -> Result<Option<T>, Untold> {
+    let (mut gone, mut unsure) = (0, false);
+    for answer in answers {
+        match answer {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => gone += 1,
+            Err(Untold) => unsure = true,
+        }
+        if !unsure && gone >= enough {
+            return Ok(None);
+        }
+    }
+    Err(Untold)
 }
 
 /// One in so many handles of unknown exports is said in the log.
 const SAID_EVERY: u64 = 1000;
+/// Directories on the way up that servers are asked for: more than a path has names.
+const CLIMB_MAX: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_asked_until_one_knows_the_object_or_enough_say_that_it_is_gone() {
+        let cases = [
+            (vec![Err(Untold), Err(Untold), Ok(Some(7)), Ok(None)], Ok(Some(7)), 3),
+            (vec![Ok(None), Err(Untold), Ok(Some(7))], Ok(Some(7)), 3),
+            (vec![Ok(None), Ok(None), Ok(Some(7))], Ok(None), 2),
+            (vec![Err(Untold), Ok(None), Ok(None)], Err(Untold), 3),
+            (vec![Ok(None)], Err(Untold), 1),
+            (vec![], Err(Untold), 0),
+        ];
+        for (answers, want, calls) in cases {
+            let (said, mut asked) = (format!("{answers:?}"), 0);
+            let found = summed(answers.into_iter().inspect(|_| asked += 1), 2);
+            assert_eq!((found, asked), (want, calls), "{said}");
+        }
+        assert_eq!(summed([Ok(None::<u8>)].into_iter(), 1), Ok(None), "a pool of one server");
+    }
+}

@@ -1,5 +1,6 @@
 //! MOUNT and portmap, answered here: clients mount the proxy's exports, and find its ports.
 
+use crate::clerk::{Lines, Untold};
 use crate::clock::duration;
 use crate::config::Export;
 use crate::dispatch::RESERVED_END;
@@ -17,7 +18,7 @@ use midas_nfs::rpc::{self, Refusal, flavor};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Who mounted what, and where programs listen.
 pub(crate) struct Mountd {
@@ -135,11 +136,22 @@ impl Below {
         out
     }
 
+    /// One for this client, which leads nowhere.
+    #[cfg(test)]
+    pub(crate) fn of(client: SocketAddr) -> Self {
+        Self { realm: 0, root: Vec::new(), names: Vec::new(), path: Vec::new(), client }
+    }
+
+    /// The address of the client.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client.ip().to_canonical()
+    }
+
     /// Finds it at a server, name by name, and appends MNT's results. Waits: not for an event loop.
-    pub(crate) fn find(&self, shared: &Shared, xid: u32) -> Vec<u8> {
+    pub(crate) fn find(&self, shared: &Shared, lines: &mut Lines, xid: u32) -> Vec<u8> {
         let export = &shared.exports[self.realm];
         let left = export.areas.epoch(export.pool.time(Instant::now()));
-        let found = self.walk(shared);
+        let found = self.look(shared, lines);
         if let Ok((handle, realm)) = &found {
             let names = self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
             shared.watch.names.learn_path(Key::of(handle), &self.whole(&export.rules().path));
@@ -147,7 +159,7 @@ impl Below {
                 export.areas.learn_path(export.pool.time(Instant::now()), left, names, handle);
             }
         }
-        let client = self.client.ip().to_canonical();
+        let client = self.client();
         let found = found.as_ref().map(|(handle, _)| handle.as_slice()).map_err(|stat| *stat);
         if let Err(stat @ MountStat::ACCES) = found {
             let (said, why) = (String::from_utf8_lossy(&self.path), why(stat));
@@ -168,32 +180,39 @@ impl Below {
         std::iter::once(root).chain(names).collect::<Vec<_>>().join(&b'/')
     }
 
-    /// The directory, and the export that it belongs to. Where the way passes the root of another
-    /// export, that one must admit the client.
-    fn walk(&self, shared: &Shared) -> Result<(Vec<u8>, usize), MountStat> {
-        let failed = |error: ClientError| match error {
-            ClientError::Status(Nfsstat3(stat)) => MountStat(stat),
-            ClientError::Io(_) | ClientError::TooLong(_) | ClientError::Malformed(_) | ClientError::Refused(_) => {
-                MountStat::SERVERFAULT
-            }
-        };
+    /// Asks a server for the directory, and for the export that it belongs to.
+    fn look(&self, shared: &Shared, lines: &mut Lines) -> Result<(Vec<u8>, usize), MountStat> {
         let pool = &shared.exports[self.realm].pool;
         let server = pool.server(pool.some_open(0).ok_or(MountStat::SERVERFAULT)?);
-        let patience = duration(pool.config.probe_timeout);
-        let mut nfs = Client::connect(server.address, &Caller::ROOT, patience).map_err(|_| MountStat::SERVERFAULT)?;
+        let (patience, until) = (duration(pool.config.probe_timeout), Instant::now() + WALK_MAX);
+        let walked = lines.ask(server.address, &Caller::ROOT, patience, |nfs| match self.walk(shared, nfs, until) {
+            Ok(found) => Ok(Ok(found)),
+            Err(ClientError::Status(Nfsstat3(stat))) => Ok(Err(MountStat(stat))),
+            Err(_) => Err(Untold),
+        });
+        walked.unwrap_or(Err(MountStat::SERVERFAULT))
+    }
+
+    /// Walks to the directory. Where the way passes the root of another export, that one must admit
+    /// the client.
+    fn walk(&self, shared: &Shared, nfs: &mut Client, until: Instant) -> Result<(Vec<u8>, usize), ClientError> {
+        let failed = |stat: MountStat| ClientError::Status(Nfsstat3(stat.0));
         let (mut at, mut realm) = (self.root.clone(), self.realm);
         for name in self.names.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            let next = nfs.walk(&at, name).map_err(failed)?;
-            let object = FileHandle::new(&next).ok_or(MountStat::SERVERFAULT)?;
-            let attributes = match nfs.nfs(&Call::Getattr { object }).map_err(failed)? {
+            if Instant::now() >= until {
+                return Err(failed(MountStat::SERVERFAULT));
+            }
+            let next = nfs.walk(&at, name)?;
+            let object = FileHandle::new(&next).ok_or(failed(MountStat::SERVERFAULT))?;
+            let attributes = match nfs.nfs(&Call::Getattr { object })? {
                 Reply::Getattr(Ok(of)) if of.ftype == Ftype3::Dir => of,
-                Reply::Getattr(Ok(_)) => return Err(MountStat::NOTDIR),
-                other => return Err(MountStat(other.status().0)),
+                Reply::Getattr(Ok(_)) => return Err(ClientError::Status(Nfsstat3::NOTDIR)),
+                other => return Err(ClientError::Status(other.status())),
             };
             match shared.whose.root_of(realm, &next, id(&attributes)) {
                 Some(inner) if inner != realm => {
                     realm = inner;
-                    admits(&shared.exports[inner].rules(), self.client)?;
+                    admits(&shared.exports[inner].rules(), self.client).map_err(failed)?;
                 }
                 _ => {}
             }
@@ -250,5 +269,7 @@ fn why(stat: MountStat) -> &'static str {
     }
 }
 
+/// The longest time for one walk.
+const WALK_MAX: Duration = Duration::from_secs(10);
 /// Mounts that DUMP tells of.
 const MOUNTS_MOST: usize = 1024;

@@ -15,9 +15,12 @@ impl Loop {
         }
     }
 
-    /// Takes a new client in the place of the oldest idle connection of an address; if it has none, not.
+    /// Takes a new client in the place of the oldest idle connection of an address; if it has none,
+    /// not. A stranger's makes way for a listed client though it has not taken its answers.
     pub(crate) fn seat_instead(&mut self, socket: TcpStream, client: SocketAddr, of: IpAddr) {
-        let idle = |slot: u32| self.clients.get(slot as usize).is_some_and(Client::idle);
+        let listed = !self.shared.client_table.stranger(client.ip());
+        let makes_way = |of: &Client| of.idle() || listed && of.origin.stranger;
+        let idle = |slot: u32| self.clients.get(slot as usize).is_some_and(makes_way);
         match self.shared.client_table.oldest_idle(of, self.number, idle) {
             Some(slot) => {
                 self.tally().replaced.add(1);

@@ -4,6 +4,7 @@
 //! would have; if it is not, the call may be sent. In doubt the answer is what a client without a proxy would get when it sends the
 //! call again to a server that has lost its memory: an error, never a second success; but a name that is gone is taken for removed.
 
+use crate::clerk::{Lines, Untold, refused_for_port};
 use crate::clock::duration;
 use crate::pool::Pool;
 use midas_core::id::ServerId;
@@ -52,14 +53,14 @@ pub(crate) enum Verdict {
 
 /// Asks its witness. Where that says that there is nothing any more which the call could change, another server
 /// must say so too.
-pub(crate) fn look(pool: &Pool, doubt: &Doubt) -> Verdict {
-    let gone = match ask(pool, doubt, doubt.witness) {
+pub(crate) fn look(pool: &Pool, lines: &mut Lines, doubt: &Doubt) -> Verdict {
+    let gone = match ask(pool, lines, doubt, doubt.witness) {
         Some(Seen::Gone(status)) => answer(&Reply::failed(doubt.procedure, status)),
         Some(Seen::There(verdict)) => return verdict,
         None => return Verdict::Unknown,
     };
     let other = pool.some_open(doubt.witness.index() + 1).filter(|other| *other != doubt.witness);
-    match other.map(|other| ask(pool, doubt, other)) {
+    match other.map(|other| ask(pool, lines, doubt, other)) {
         Some(Some(Seen::Gone(_))) => gone,
         Some(Some(Seen::There(verdict))) => verdict,
         Some(None) | None if pool.config.servers.len() == 1 || doubt.age > ALONE => gone,
@@ -74,32 +75,36 @@ enum Seen {
     Gone(Nfsstat3),
 }
 
-fn ask(pool: &Pool, doubt: &Doubt, witness: ServerId) -> Option<Seen> {
+fn ask(pool: &Pool, lines: &mut Lines, doubt: &Doubt, witness: ServerId) -> Option<Seen> {
     let call = rpc::Call::decode(&doubt.record).ok()?;
     let caller = match Credential::decode(&call.credential) {
         Ok(Credential::Sys(sys)) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids().to_vec() },
         Ok(Credential::None) | Err(_) => Caller { uid: NOBODY, gid: NOBODY, gids: Vec::new() },
     };
     let arguments = Call::decode(doubt.procedure, call.args).ok()?;
-    let nfs = Client::connect(pool.server(witness).address, &caller, duration(pool.config.probe_timeout)).ok()?;
-    let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid, before: doubt.before };
-    match witness.look(&arguments) {
-        Ok(verdict) => Some(Seen::There(verdict)),
-        // Where nothing can be found nothing can be done: the call gets its own error there.
-        Err(ClientError::Status(status)) if is_gone(status) => Some(Seen::Gone(status)),
-        // What cannot be looked at was refused before, as it will be again.
-        Err(ClientError::Status(status)) if is_refused(status) => Some(Seen::There(Verdict::Send(None))),
-        // A server that says so again and again says it to the call as well.
-        Err(ClientError::Status(status)) if status != Nfsstat3::JUKEBOX && doubt.age > ALONE => {
-            Some(Seen::Gone(status))
+    let (address, patience) = (pool.server(witness).address, duration(pool.config.probe_timeout));
+    let asked = lines.ask(address, &caller, patience, |nfs| {
+        let mut witness = Witness { nfs, age: doubt.age, uid: caller.uid, before: doubt.before };
+        match witness.look(&arguments) {
+            Ok(verdict) => Ok(Seen::There(verdict)),
+            // Where nothing can be found nothing can be done: the call gets its own error there.
+            Err(ClientError::Status(status)) if is_gone(status) => Ok(Seen::Gone(status)),
+            Err(ClientError::Status(status)) if refused_for_port(witness.nfs, status) => Err(Untold),
+            // What cannot be looked at was refused before, as it will be again.
+            Err(ClientError::Status(status)) if is_refused(status) => Ok(Seen::There(Verdict::Send(None))),
+            // A server that says so again and again says it to the call as well.
+            Err(ClientError::Status(status)) if status != Nfsstat3::JUKEBOX && doubt.age > ALONE => {
+                Ok(Seen::Gone(status))
+            }
+            Err(_) => Err(Untold),
         }
-        Err(_) => None,
-    }
+    });
+    asked.ok()
 }
 
 /// The server that is asked, and what it is asked about.
-struct Witness {
-    nfs: Client,
+struct Witness<'n> {
+    nfs: &'n mut Client,
     age: Duration,
     uid: u32,
     before: Before,
@@ -113,7 +118,7 @@ struct Object {
 
 const NOTHING: WccData = WccData { before: None, after: None };
 
-impl Witness {
+impl Witness<'_> {
     fn look(&mut self, call: &Call<'_>) -> Result<Verdict, ClientError> {
         match call {
             Call::Setattr { object, new_attributes, .. } => self.setattr(*object, new_attributes),

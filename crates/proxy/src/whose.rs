@@ -260,6 +260,11 @@ impl Whose {
         self.roots().by_handle.get(&object).copied()
     }
 
+    /// The handle of an export's root, in short.
+    fn root_handle(&self, export: usize) -> Option<Digest> {
+        self.roots().by_handle.iter().find(|(_, of)| **of == export).map(|(root, _)| *root)
+    }
+
     /// The export whose root has this very handle.
     pub(crate) fn root_with(&self, handle: &[u8]) -> Option<usize> {
         self.only.is_none().then(|| self.root(self.objects.digest(handle))).flatten()
@@ -381,7 +386,9 @@ impl Whose {
         let named = shown.name.filter(|_| !alone).and_then(|name| self.objects.name(parent, name));
         let name = named.map_or(0, |name| name.0 as u64);
         let single = shown.only || kind == Kind::Directory;
-        let new = Entry { kind, owner, parent, version, partial: false, only: single, name };
+        // Another handle of an export's root stands for it, wherever the root lies.
+        let above = inner.and_then(|inner| self.root_handle(inner)).unwrap_or(parent);
+        let new = Entry { kind, owner, parent: above, version, partial: false, only: single, name };
         let mut former = None;
         let before = self.objects.with(object, |known| {
             let before = *known;
@@ -490,6 +497,10 @@ impl Whose {
         let known = self.objects.get(self.objects.digest(object.bytes()));
         // Of what is not known nothing must be put right.
         let Some(Entry { kind, only, .. }) = known else { return };
+        if kind == Kind::Directory && self.stays(owner, object.bytes()) {
+            after.into_iter().for_each(|after| self.objects.names.lead(after, object.bytes()));
+            return;
+        }
         self.learn(owner, to.dir, Shown { only, ..Shown::made(object, kind).named(to.name) });
         if only {
             return;
@@ -505,6 +516,23 @@ impl Whose {
         if old != new {
             self.unlinked(object.bytes(), from.dir, gone);
         }
+    }
+
+    /// Whether a directory that was renamed within an export may be another handle of an inner
+    /// export's root. It keeps its owner then; one that is not known is found out anew.
+    fn stays(&self, owner: Owner, directory: &[u8]) -> bool {
+        let object = self.objects.digest(directory);
+        let Some(known) = self.known(object) else {
+            let version = self.version.load(Relaxed).wrapping_sub(1);
+            self.objects.with(object, |known| {
+                if let Some(known) = known.as_mut() {
+                    (known.parent, known.name, known.version) = (object, 0, version);
+                }
+            });
+            return true;
+        };
+        let pools = |owner| self.exports_of(owner).map(|export| self.exports[export].pool).next();
+        known != owner && pools(known) == pools(owner)
     }
 
     /// It was found out whose an object is.

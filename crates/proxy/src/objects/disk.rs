@@ -40,6 +40,9 @@ pub(crate) struct Disk {
     written: u32,
 }
 
+/// A slot of a page: its place, and what was written there, and when.
+type Slot = (usize, Option<(u32, Edge)>);
+
 impl Edge {
     /// Whether another one says the same.
     fn says(&self, other: &Self) -> bool {
@@ -80,6 +83,12 @@ impl Disk {
         Self { file, secret: self.secret, pages: self.pages, written: 0 }
     }
 
+    /// The same table with so many pages that the later ones fit no file.
+    #[cfg(test)]
+    pub(super) fn stretched(self) -> Self {
+        Self { pages: (1 << 52) - 1, ..self }
+    }
+
     /// The secret of the digests in it.
     pub(crate) const fn secret(&self) -> Secret {
         self.secret
@@ -94,7 +103,7 @@ impl Disk {
     /// Keeps a name; one that is the only one takes the place of the others. One that is gone is forgotten.
     pub(crate) fn keep(&mut self, edge: &Edge) -> io::Result<()> {
         let (page, offset) = self.page(edge.child)?;
-        let slots: Vec<(usize, Option<(u32, Edge)>)> = self.slots(&page).collect();
+        let slots: Vec<Slot> = self.slots(&page).collect();
         if edge.gone {
             let same = |slot: &Edge| slot.child == edge.child && slot.parent == edge.parent;
             for (at, _) in slots.iter().filter(|(_, slot)| slot.as_ref().is_some_and(|(_, slot)| same(slot))) {
@@ -104,22 +113,28 @@ impl Disk {
         }
         let own = |slot: &Edge| slot.child == edge.child && (edge.only || slot.parent == edge.parent);
         let same = slots.iter().find(|(_, slot)| slot.as_ref().is_some_and(|(_, slot)| own(slot)));
-        if let Some((_, Some((_, slot)))) = same
-            && edge.says(slot)
-        {
-            return Ok(());
-        }
-        let newest = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|(written, _)| *written).max();
-        self.written = self.written.max(newest.unwrap_or(0)).wrapping_add(1);
-        let age = |slot: &Option<(u32, Edge)>| slot.as_ref().map_or(0, |(written, _)| written.saturating_add(1));
-        let place = same.or_else(|| slots.iter().min_by_key(|(_, slot)| age(slot))).map_or(0, |(at, _)| *at);
-        self.file.write_all_at(&self.encode(edge), offset + (place * SLOT) as u64)?;
+        let kept = same.filter(|(_, slot)| slot.as_ref().is_some_and(|(_, slot)| edge.says(slot)));
+        let place = match kept {
+            Some((place, _)) => *place,
+            None => self.write(edge, &slots, same.map(|(place, _)| *place), offset)?,
+        };
         for (at, slot) in slots.iter().filter(|(at, _)| edge.only && *at != place) {
             if slot.as_ref().is_some_and(|(_, slot)| slot.child == edge.child) {
                 self.file.write_all_at(&[0; SLOT], offset + (at * SLOT) as u64)?;
             }
         }
         Ok(())
+    }
+
+    /// Writes a name to this slot of a page, or to the oldest one; to which.
+    fn write(&mut self, edge: &Edge, slots: &[Slot], place: Option<usize>, offset: u64) -> io::Result<usize> {
+        let newest = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|(written, _)| *written).max();
+        self.written = self.written.max(newest.unwrap_or(0)).wrapping_add(1);
+        let age = |slot: &Option<(u32, Edge)>| slot.as_ref().map_or(0, |(written, _)| written.saturating_add(1));
+        let oldest = || slots.iter().min_by_key(|(_, slot)| age(slot)).map(|(at, _)| *at);
+        let place = place.or_else(oldest).unwrap_or_default();
+        self.file.write_all_at(&self.encode(edge), offset + (place * SLOT) as u64)?;
+        Ok(place)
     }
 
     fn page(&self, child: Digest) -> io::Result<([u8; PAGE], u64)> {
@@ -134,7 +149,7 @@ impl Disk {
         Ok((page, offset))
     }
 
-    fn slots<'p>(&'p self, page: &'p [u8; PAGE]) -> impl Iterator<Item = (usize, Option<(u32, Edge)>)> + 'p {
+    fn slots<'p>(&'p self, page: &'p [u8; PAGE]) -> impl Iterator<Item = Slot> + 'p {
         page.chunks_exact(SLOT).enumerate().map(|(at, slot)| (at, self.decode(slot)))
     }
 
@@ -218,6 +233,20 @@ mod tests {
         disk.file.write_all_at(&[0xff], PAGE as u64 + 3).unwrap();
         assert_eq!(disk.edges(Digest(1)).unwrap(), [], "a torn slot is empty");
         assert_eq!(Disk::open(&path, 4096).unwrap().1, Some("it has another size"));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_only_name_takes_the_others_place_also_if_it_is_there_already() {
+        let path = path("only");
+        let (mut disk, _) = Disk::open(&path, 64).unwrap();
+        disk.keep(&edge(1, b"a", true)).unwrap();
+        disk.keep(&edge(2, b"a", true)).unwrap();
+        disk.keep(&edge(1, b"b", false)).unwrap();
+        assert_eq!(disk.edges(Digest(1)).unwrap().len(), 2);
+        disk.keep(&edge(1, b"a", true)).unwrap();
+        assert_eq!(disk.edges(Digest(1)).unwrap(), [edge(1, b"a", true)]);
+        assert_eq!(disk.edges(Digest(2)).unwrap(), [edge(2, b"a", true)]);
         std::fs::remove_file(&path).unwrap();
     }
 

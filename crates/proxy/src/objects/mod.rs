@@ -21,7 +21,7 @@ use disk::Disk;
 use names::Names;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -79,6 +79,8 @@ pub(crate) struct Objects {
     disk: Option<Mutex<Disk>>,
     /// When names are written again after the disk took none.
     rests_until: Mutex<Option<Instant>>,
+    /// The part that is written first: the one after that which the disk did not take.
+    first: AtomicUsize,
     /// Whether there are other members to tell names to.
     tells: AtomicBool,
     /// What names lead to.
@@ -95,6 +97,8 @@ struct Part {
     old: HashMap<Digest, Entry, Plain>,
     /// Names that are not on disk yet.
     unsaved: Vec<Edge>,
+    /// How many of these, from the first one, were told to other members.
+    told: usize,
 }
 
 impl Objects {
@@ -131,6 +135,7 @@ impl Objects {
             young_max: (entries / PARTS / 2).max(1),
             disk: disk.map(Mutex::new),
             rests_until: Mutex::new(None),
+            first: AtomicUsize::new(0),
             tells: AtomicBool::new(false),
             names: Names::new(parts),
             waiting: Mutex::new(false),
@@ -211,28 +216,42 @@ impl Objects {
         let news = std::mem::replace(&mut *waiting, false);
         drop(waiting);
         let rests = lock(&self.rests_until).is_some_and(|until| Instant::now() < until);
-        if rests && !news {
-            return;
-        }
-        let mut full = rests;
-        for part in &self.parts {
-            let edges = lock(part).unsaved.clone();
-            if edges.is_empty() {
-                continue;
-            }
-            // They are found in one place or the other at any time; what the disk did not take waits on.
-            let written = if full { 0 } else { self.write_all(&edges) };
-            full |= written < edges.len();
-            let mut of = lock(part);
-            of.unsaved.drain(..written);
-            // Each is told once.
-            of.unsaved.iter_mut().take(edges.len() - written).for_each(|edge| edge.handle = Box::default());
-            drop(of);
-            tell(&edges);
+        if news || !rests {
+            self.parts.iter().for_each(|part| tell_new(part, &tell));
         }
         if !rests {
-            *lock(&self.rests_until) = full.then(|| Instant::now() + REST);
+            *lock(&self.rests_until) = self.write_told().is_err().then(|| Instant::now() + REST);
         }
+    }
+
+    /// Writes the names that were told, until the disk takes no more. The next time begins behind
+    /// what it did not take, which may lie in one bad place.
+    fn write_told(&self) -> Result<(), Full> {
+        let first = self.first.load(Relaxed);
+        for part in (0..self.parts.len()).map(|step| (first + step) % self.parts.len()) {
+            if self.write_part(&self.parts[part]).is_err() {
+                self.first.store(part + 1, Relaxed);
+                return Err(Full);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_part(&self, part: &Mutex<Part>) -> Result<(), Full> {
+        let edges = {
+            let of = lock(part);
+            of.unsaved[..of.told].to_vec()
+        };
+        // They are found in one place or the other at any time; what the disk did not take waits on.
+        let written = self.write_all(&edges);
+        let mut of = lock(part);
+        of.unsaved.drain(..written);
+        of.told -= written;
+        let Some(Edge { child, .. }) = edges.get(written) else { return Ok(()) };
+        // Names of one file stay in their order.
+        let told = of.told;
+        of.unsaved[..told].sort_by_key(|edge| edge.child == *child);
+        Err(Full)
     }
 
     /// Writes names; how many, until one failed. Without a disk there is nothing to be written.
@@ -267,6 +286,25 @@ impl Objects {
 
     fn part(&self, object: Digest) -> &Mutex<Part> {
         &self.parts[object.below(PARTS)]
+    }
+}
+
+/// The disk takes no more for now.
+struct Full;
+
+/// Tells other members of the names of a part that they were not told yet.
+fn tell_new(part: &Mutex<Part>, tell: impl Fn(&[Edge])) {
+    let mut of = lock(part);
+    let Part { unsaved, told, .. } = &mut *of;
+    let new: Vec<Edge> = unsaved[*told..]
+        .iter_mut()
+        .filter(|edge| !edge.handle.is_empty())
+        .map(|edge| Edge { handle: std::mem::take(&mut edge.handle), ..edge.clone() })
+        .collect();
+    *told = unsaved.len();
+    drop(of);
+    if !new.is_empty() {
+        tell(&new);
     }
 }
 
@@ -363,6 +401,47 @@ mod tests {
         let kept = lock(objects.disk.as_ref().unwrap()).edges(Digest(1)).unwrap();
         assert_eq!(kept.iter().map(|edge| &*edge.parent).collect::<Vec<_>>(), [b"b"]);
         assert!(lock(objects.part(Digest(1))).unsaved.is_empty());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn while_the_disk_rests_only_new_names_are_told() {
+        let path = std::env::temp_dir().join(format!("midas-objects-rests-{}", std::process::id()));
+        let (disk, _) = Disk::open(&path, 64).unwrap();
+        let objects = Objects::over(Secret([1; 16]), Some(disk.unwritable(&path)), PARTS * 2 * 16);
+        let told = std::cell::RefCell::new(Vec::new());
+        let tell = |edges: &[Edge]| told.borrow_mut().push(edges.len());
+        for parent in [b"a", b"b", b"c"] {
+            objects.keep(edge(1, parent, false));
+            objects.write(Duration::ZERO, tell);
+        }
+        assert_eq!((&**told.borrow(), objects.unsaved()), (&[1, 1, 1][..], 1), "the disk is asked once");
+        assert_eq!(objects.edges(Digest(1)).len(), 3);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn one_bad_page_does_not_stop_what_lies_behind_it() {
+        let path = std::env::temp_dir().join(format!("midas-objects-bad-{}", std::process::id()));
+        let (disk, _) = Disk::open(&path, 64).unwrap();
+        let objects = Objects::over(Secret([1; 16]), Some(disk.stretched()), PARTS * 2 * 16);
+        let bad = |low: u128| 1 << (64 + 51) | low;
+        for parent in [b"a", b"b"] {
+            objects.keep(edge(bad(1), parent, false));
+        }
+        // Behind it in the same part, and in another one.
+        objects.keep(edge(1, b"a", true));
+        objects.keep(edge(1 << 64, b"a", true));
+        let waiting = || -> usize { objects.parts.iter().map(|part| lock(part).unsaved.len()).sum() };
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            *lock(&objects.rests_until) = None;
+            objects.write(Duration::ZERO, |_| {});
+            left.push(waiting());
+        }
+        assert_eq!(left, [4, 2, 2]);
+        let parents = lock(objects.part(Digest(bad(1)))).unsaved.iter().map(|edge| edge.parent[0]).collect::<Vec<_>>();
+        assert_eq!(parents, b"ab", "the names of one file stay in their order");
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -11,7 +11,8 @@ const ALL: [Before; 4] = [Before::Unknown, Before::Known(None), Before::Known(So
 
 struct Site {
     _nfsd: Nfsd,
-    witness: Witness,
+    nfs: Client,
+    uid: u32,
     root: Vec<u8>,
 }
 
@@ -27,25 +28,29 @@ impl Site {
         let open = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
         let call = Call::Setattr { object: FileHandle::new(&root).unwrap(), new_attributes: open, guard: None };
         assert_eq!(connect(&Caller::ROOT).nfs(&call).unwrap().status(), Nfsstat3::OK);
-        let witness = Witness { nfs: connect(&caller), age: Duration::ZERO, uid: MINE, before: Before::Unknown };
-        Self { _nfsd: nfsd, witness, root }
+        Self { nfs: connect(&caller), uid: MINE, root, _nfsd: nfsd }
+    }
+
+    fn witness(&mut self, before: Before) -> Witness<'_> {
+        Witness { nfs: &mut self.nfs, age: Duration::ZERO, uid: self.uid, before }
+    }
+
+    fn found(&mut self, what: &DirOp<'_>) -> Vec<u8> {
+        self.witness(Before::Unknown).find(what).unwrap().unwrap().handle
     }
 
     fn done(&mut self, call: &Call<'_>) {
-        assert_eq!(self.witness.nfs.nfs(call).unwrap().status(), Nfsstat3::OK, "{call:?}");
+        assert_eq!(self.nfs.nfs(call).unwrap().status(), Nfsstat3::OK, "{call:?}");
     }
 
     /// What is made of it in each case: its status, `None` if it is sent; what only others' answers decide is in brackets.
     fn verdicts(&mut self, call: &Call<'_>) -> [(Option<u32>, Option<u32>); 4] {
         let status = |results: &[u8]| Reply::decode(call.procedure(), results).unwrap().status().0;
-        ALL.map(|before| {
-            self.witness.before = before;
-            match self.witness.look(call).unwrap() {
-                Verdict::Answer(results) => (Some(status(&results)), None),
-                Verdict::Made { ours, otherwise } => (Some(status(&ours)), Some(status(&otherwise))),
-                Verdict::Send(_) => (None, None),
-                Verdict::Unknown => panic!("it answers"),
-            }
+        ALL.map(|before| match self.witness(before).look(call).unwrap() {
+            Verdict::Answer(results) => (Some(status(&results)), None),
+            Verdict::Made { ours, otherwise } => (Some(status(&ours)), Some(status(&otherwise))),
+            Verdict::Send(_) => (None, None),
+            Verdict::Unknown => panic!("it answers"),
         })
     }
 }
@@ -70,7 +75,7 @@ fn what_makes_a_file_is_told_by_whether_the_name_was_free_whatever_became_of_the
     let seen = hows.map(|how| site.verdicts(&Call::Create { place, how }));
     assert_eq!(seen, [[GUESS, GUESS, GUESS, EXIST], [OK; 4], [SENT, SENT, OK, SENT]]);
     // It was empty, and nobody has cut it to nothing since.
-    let found = site.witness.find(&place).unwrap().unwrap().handle;
+    let found = site.found(&place);
     let file = FileHandle::new(&found).unwrap();
     let old = SetTime::Client(Nfstime3 { seconds: 1_000_000_000, nseconds: 0 });
     let new_attributes = Sattr3 { mtime: old, ..Sattr3::default() };
@@ -84,7 +89,7 @@ fn what_makes_a_file_is_told_by_whether_the_name_was_free_whatever_became_of_the
     assert_eq!(seen, [[EXIST, GUESS, GUESS, EXIST], [SENT, SENT, OK, SENT], [SENT, SENT, OK, SENT]]);
     let mkdir = Call::Mkdir { place, attributes: Sattr3::default() };
     assert_eq!(site.verdicts(&mkdir), [EXIST, EXIST, GUESS, EXIST], "a file is no directory");
-    site.witness.uid = MINE + 1;
+    site.uid = MINE + 1;
     assert_eq!(site.verdicts(&Call::Create { place, how: hows[0] }), [EXIST, EXIST, GUESS, EXIST], "of somebody else");
 }
 
@@ -111,7 +116,7 @@ fn a_link_is_ours_if_the_name_was_free_or_the_file_has_changed_since() {
     let dir = FileHandle::new(&root).unwrap();
     let [place, link] = [b"f", b"l"].map(|name| DirOp { dir, name });
     site.done(&Call::Create { place, how: CreateHow::Guarded(Sattr3::default()) });
-    let found = site.witness.find(&place).unwrap().unwrap().handle;
+    let found = site.found(&place);
     let call = Call::Link { file: FileHandle::new(&found).unwrap(), link };
     assert_eq!(site.verdicts(&call), [SENT; 4]);
     site.done(&call);

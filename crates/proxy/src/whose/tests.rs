@@ -167,3 +167,25 @@ fn what_is_renamed_stands_in_its_new_directory() {
     whose.renamed(Owner::Export(0), &at(b"r0", b"a"), &at(b"r1", b"b"));
     assert_eq!(whose.objects.names.link(whose.objects.digest(b"file"), |_| {}).seen.len(), 2);
 }
+
+#[test]
+fn another_handle_of_an_inner_root_keeps_its_owner_when_it_is_renamed_in_the_outer_export() {
+    let whose = whose(&[0, 0]);
+    assert_eq!((whose.claim(b"r0", (1, 1), 0), whose.claim(b"r1", (1, 2), 1)), (Ok(()), Ok(())));
+    let alias = Shown { id: Some((1, 2)), ..shown(b"alias", Kind::Directory, true) };
+    whose.learn(Owner::Export(0), dir(b"r0"), alias.named(b"a"));
+    whose.learn(Owner::Export(0), dir(b"r0"), shown(b"dir", Kind::Directory, true).named(b"dir"));
+    whose.renamed(Owner::Export(0), &at(b"r0", b"a"), &at(b"dir", b"b"));
+    assert_eq!(whose.of(b"alias"), Some(Owner::Export(1)));
+    // Something else moves, and what is known is looked at again.
+    whose.learn(Owner::Export(1), dir(b"r1"), shown(b"dir", Kind::Directory, true));
+    assert_eq!(whose.of(b"alias"), Some(Owner::Export(1)));
+    whose.renamed(Owner::Export(0), &at(b"dir", b"b"), &at(b"r0", b"c"));
+    assert_eq!(whose.of(b"alias"), Some(Owner::Export(1)), "by its new name as well");
+    // One of which nothing but its owner was found out is asked for anew.
+    whose.learn(Owner::Export(0), dir(b"r0"), shown(b"old", Kind::Directory, true).named(b"old"));
+    let old = whose.objects.digest(b"old");
+    whose.objects.with(old, |known| *known = known.map(|known| Entry { parent: old, version: 7, ..known }));
+    whose.renamed(Owner::Export(0), &at(b"r0", b"old"), &at(b"r0", b"new"));
+    assert_eq!(whose.of(b"old"), None);
+}
