@@ -158,7 +158,7 @@ impl Exclusive {
     /// Whether the call has its turn and must not leave: a late copy of another member, of which was
     /// told since, may still change the same. WRITE and SETATTR that were moved away themselves pass.
     pub(crate) fn kept_back(&self) -> bool {
-        let Guard { turns, keys, taken, passes } = &self.guard;
+        let Guard { turns, keys, taken, passes, .. } = &self.guard;
         let looks = turns.told_count.load(Ordering::Acquire) > 0 && !(*passes && self.first.is_some());
         looks && keys.iter().take(*taken).flatten().any(|key| turns.is_told(*key))
     }
