@@ -42,13 +42,18 @@ struct Rig {
 
 impl Rig {
     fn start(limits: &str) -> Self {
+        Self::listing("\"127.0.0.1\"", limits)
+    }
+
+    /// The same, with these clients of the second export.
+    fn listing(clients: &str, limits: &str) -> Self {
         let first = Nfsd::start(&["--servers", "3", "--export", "/scratch"]);
         // Its handles are not the first one's.
         let directory = Scratch::new();
         let second = Nfsd::start(&["--dir", &directory.path().display().to_string(), "--export", "/other"]);
         let more = format!(
             "[[pool]]\nname = \"other\"\nservers = \"{}\"\nstaleness = \"0s\"\n\
-             [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [\"127.0.0.1\"]\ninsecure = true\n{limits}",
+             [[export]]\npath = \"/other\"\npool = \"other\"\nclients = [{clients}]\ninsecure = true\n{limits}",
             second.addresses[0]
         );
         let proxy = Site { clients: LISTED, more, ..Site::of(&first.endpoints()) }.start();
@@ -177,21 +182,21 @@ fn at_the_connection_limit_a_client_with_many_idle_connections_makes_room_for_on
 #[test]
 fn at_the_connection_limit_strangers_that_take_no_answers_make_room_for_a_listed_client() {
     // Their connections were never idle, and the listed client was turned away.
-    let rig = Rig::start("[limits]\nconnections = 6\nstrangers = 4\n");
+    let clients: Vec<String> = (0..1000_u32).map(|host| format!("\"{}\"", Ipv4Addr::from(10 << 24 | host))).collect();
+    let rig = Rig::listing(&clients.join(", "), "[limits]\nconnections = 6\nstrangers = 4\n");
     until("the daemon's first clients are gone", || rig.metric("midas_client_connections") == 0);
     let mut deaf: Vec<Raw> = (0..4).map(|_| connect(STRANGERS[0], rig.nfs())).collect();
-    let null = in_one_fragment(&call(1, nfs3::PROGRAM, 3, 0, &[]));
-    for raw in &mut deaf {
-        raw.0.set_nonblocking(true).unwrap();
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(2) && raw.0.write(&null.repeat(1000)).is_ok() {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
+    // Each answer lists all clients: together they are more than sockets hold.
+    let exports = in_one_fragment(&mnt(3, &mount::Call::Export)).repeat(1000);
+    deaf.iter_mut().for_each(|raw| raw.say(&exports));
+    thread::sleep(Duration::from_secs(2));
     let mut others: Vec<Raw> = (0..2).map(|_| connect(BAD, rig.nfs())).collect();
     others.iter_mut().for_each(Raw::alive);
-    let mut good: Vec<Raw> = (0..4).map(|_| connect(GOOD, rig.nfs())).collect();
-    good.iter_mut().for_each(Raw::alive);
+    let mut good: Vec<Raw> = Vec::new();
+    for _ in 0..4 {
+        good.push(connect(GOOD, rig.nfs()));
+        good.iter_mut().for_each(Raw::alive);
+    }
     others.iter_mut().for_each(Raw::alive);
     assert_eq!(rig.metric("midas_stranger_connections"), 0, "beside {}", deaf.len());
 }

@@ -84,10 +84,12 @@ impl UnderWay {
         may
     }
 
-    fn end(&self, client: IpAddr) {
+    /// A job is over, which was for this client if it was a walk.
+    fn end(&self, client: Option<IpAddr>) {
+        let Some(client) = client else { return };
         let mut of = crate::pool::lock(&self.0);
         if let Some(count) = of.get_mut(&client) {
-            *count -= 1;
+            *count = count.saturating_sub(1);
             if *count == 0 {
                 of.remove(&client);
             }
@@ -108,7 +110,7 @@ impl Desk {
             Job::Lead { .. } | Job::Verify { .. } => &self.jobs,
         };
         to.try_send(job).map_err(|error| {
-            walks_for.into_iter().for_each(|client| self.under_way.end(client));
+            self.under_way.end(walks_for);
             match error {
                 TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
             }
@@ -137,7 +139,7 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -
                 let Ok(job) = job else { return };
                 let walks_for = job.walks_for();
                 let (event_loop, mail) = job.done(&shared, &mut lines);
-                walks_for.into_iter().for_each(|client| under_way.end(client));
+                under_way.end(walks_for);
                 mailboxes[event_loop].send(mail);
             }
         })
@@ -370,7 +372,7 @@ mod tests {
         assert!((0..JOBS).all(|_| desk.give(lead()).is_ok()), "they take no other job's place");
         let done = given.walks.try_recv().unwrap();
         assert!(!find(1), "one is looked for now");
-        done.walks_for().into_iter().for_each(|client| given.under_way.end(client));
+        given.under_way.end(done.walks_for());
         assert!(find(1));
         assert!(!find(1));
     }

@@ -498,7 +498,9 @@ impl Whose {
         // Of what is not known nothing must be put right.
         let Some(Entry { kind, only, .. }) = known else { return };
         if kind == Kind::Directory && self.stays(owner, object.bytes()) {
-            after.into_iter().for_each(|after| self.objects.names.lead(after, object.bytes()));
+            if let Some(after) = after {
+                self.objects.names.lead(after, object.bytes());
+            }
             return;
         }
         self.learn(owner, to.dir, Shown { only, ..Shown::made(object, kind).named(to.name) });
