@@ -434,7 +434,9 @@ fn a_write_of_another_member_runs_late(export: &'static str) {
     let pool = "failover_after = \"1s\"\nprobe_interval = \"100ms\"\nprobe_timeout = \"1500ms\"\n";
     let members = Members::start(|| Site { pool: pool.to_owned(), export, ..Site::of(&nfsd.endpoints()) });
     let [(mut first, root), (mut second, _), (mut third, _)] = [0, 1, 2].map(|member| members.daemons[member].client());
-    [&mut first, &mut second, &mut third].map(|client| client.patience(PATIENCE).unwrap());
+    for client in [&mut first, &mut second, &mut third] {
+        client.patience(PATIENCE).unwrap();
+    }
     let file = create(&mut first, &root, b"file");
     let before = nfsd.executed("WRITE");
     assert_eq!(write(&mut first, &file, b"begun"), Nfsstat3::OK);
