@@ -192,6 +192,11 @@ impl Fetches {
         (0..self.serving.len()).filter(serves).map(|member| member as u8).filter(|member| self.hopes(*member))
     }
 
+    /// The other members that serve clients and are in the view.
+    pub(super) fn present(&self) -> Vec<u8> {
+        self.homes.load().members.iter().copied().filter(|member| *member != self.me.member.0).collect()
+    }
+
     /// Tells a peer of names, or of servers that are down, unless too much waits for it already;
     /// whether the cluster's thread must be told.
     pub(super) fn tell_names(&self, to: u8, said: &Said<'_>) -> bool {

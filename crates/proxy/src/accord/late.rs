@@ -4,9 +4,9 @@
 //!
 //! The messages go among those of leases, so a member hears of a late copy before it hears that the
 //! call is lost, and before it is asked to let the second sending through. Where nothing is kept
-//! nobody is asked; so the second sending also waits until every member that is reached has said
-//! that it heard of the copy, at most for a lease. Who did not say so is told again, as is a member
-//! that comes later. A member takes a copy for over when its owner says so, or when its time is.
+//! nobody is asked; so the second sending also waits until every member of the view, and everyone
+//! else who is reached, has said that it heard of the copy, at most for a lease. Who did not say so
+//! is told again, as is a member that comes later. A member takes a copy for over when its owner says so, or when its time is.
 
 use super::{Accord, Inner};
 use crate::exclusive::Keys;
@@ -95,6 +95,10 @@ impl Lates {
         lock(&self.inner).copies.values_mut().for_each(|copy| copy.heard &= !(1 << member));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.inner).copies.is_empty()
+    }
+
     /// The copies to be looked at, if some have ended or some time has passed since the last look.
     fn due(&self, now: Time, ends: u64) -> Option<Vec<u64>> {
         let mut known = lock(&self.inner);
@@ -154,7 +158,9 @@ impl Accord {
 
     /// Whether the others have heard of these late copies, or were waited for long enough.
     pub(crate) fn knows_lates(&self, numbers: &[u64]) -> bool {
-        numbers.is_empty() || self.lates.known_to(self.clock.now(), self.reached(), numbers)
+        // A link may be broken for a moment.
+        let present = self.fetches.present().into_iter().fold(self.reached(), |members, member| members | 1 << member);
+        self.lates.known_to(self.clock.now(), present, numbers)
     }
 
     /// Ends are told, and copies to who has not heard of them.
@@ -259,7 +265,7 @@ const LEFT: u32 = 18;
 const OVER: u32 = 19;
 const HEARD: u32 = 20;
 /// Who has not heard of a copy is told again after so long, of so many at once.
-const AGAIN: Span = Span::from_secs(1);
+const AGAIN: Span = Span::from_millis(250);
 const AT_ONCE: usize = 1 << 12;
 /// Copies that others are told of: as many as are remembered.
 const TOLD_MAX: usize = 1 << 16;
@@ -298,12 +304,12 @@ mod tests {
         let (lates, keys) = (Lates::new(LEASE), [Some(Key(1)), None]);
         lates.left(at(0), 7, keys, at(60_000));
         lates.heard(1, 7);
-        assert_eq!((lates.due(at(0), 0), lates.due(at(999), 0)), (Some(vec![7]), None));
-        assert_eq!(lates.due(at(999), 1), Some(vec![7]), "another one has ended");
-        assert!(lates.again(at(999), 0b110).is_empty());
+        assert_eq!((lates.due(at(0), 0), lates.due(at(249), 0)), (Some(vec![7]), None));
+        assert_eq!(lates.due(at(249), 1), Some(vec![7]), "another one has ended");
+        assert!(lates.again(at(249), 0b110).is_empty());
         let left = |millis, keys| Said::Left { number: 7, left: Span::from_millis(millis), keys };
         assert_eq!(lates.again(at(1000), 0b110), [(0b100, left(59_000, keys))]);
-        assert!(lates.again(at(1500), 0b110).is_empty());
+        assert!(lates.again(at(1200), 0b110).is_empty());
         lates.unheard(1);
         assert_eq!(lates.again(at(2000), 0b110), [(0b110, left(58_000, keys))], "another life of it");
         let both = [Some(Key(1)), Some(Key(2))];

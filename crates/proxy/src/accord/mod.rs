@@ -265,7 +265,8 @@ impl Accord {
             self.tend_lates(now, inner);
             inner.rest(now, holds::QUIET);
             let next = inner.member.next_at().since(now);
-            if inner.holds.len() > 0 { next.min(holds::QUIET) } else { next }
+            let soon = inner.holds.len() > 0 || !self.lates.is_empty();
+            if soon { next.min(holds::QUIET) } else { next }
         })
     }
 

@@ -388,8 +388,8 @@ pub const KEYS: &[Key] = &[
         takes: "time, 1s..1h",
         default: Fallback::Value("\"60s\""),
         meaning: "how long a server may still execute a call that was cut off or moved away: for so long nobody else changes the same, \
-                  through whichever member, it is not cached, and after a crash of MIDAS nothing is; file systems may take longer to end a dead head's calls \
-                  (CephFS 300 s): raise it there, or set `on_down`",
+                  through whichever member, it is not cached, and after a crash of MIDAS nothing is; file systems may take longer to \
+                  end a dead head's calls (CephFS 300 s): raise it there, or set `on_down`",
         ..EXPORT
     },
     Key {
