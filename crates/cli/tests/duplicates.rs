@@ -197,6 +197,7 @@ fn what_was_not_read_for_longer_than_answers_are_kept_is_not_executed() {
         hung.addresses[0]
     );
     let proxy = Site { more, ..Site::of(&nfsd.endpoints()) }.start();
+    until("it can be mounted", || Raw::connect(proxy.mount[0]).mount("/hung").is_ok());
     let ((mut client, root), (_, there)) = (proxy.client(), mounted(proxy.nfs[0], proxy.mount[0], "/hung"));
     let file = create(&mut client, &root, b"file");
     hung.tell("fault 0 hang");

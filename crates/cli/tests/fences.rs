@@ -130,8 +130,9 @@ fn nothing_old_is_told_over_stock_heads_either() {
     if !require(Part::Ganesha) {
         return;
     }
-    let (ganesha, scratch) = (Ganesha::start(3, 60), Scratch::new());
-    let without = Site { staleness: "0s", ..Site::of(ganesha.heads()) }.start();
+    let (other, ganesha, scratch) = (Ganesha::start(3, 60), Ganesha::start(3, 60), Scratch::new());
+    // What these heads believe is nothing that the others could have been told.
+    let without = Site { staleness: "0s", ..Site::of(other.heads()) }.start();
     let (_, report) = reported(&Coherence { calls: 20_000, ..load(target(&without), &scratch, 20_000) });
     assert!(report.violations > 0, "the heads believe nothing: this test shows nothing");
     let proxy = Site { staleness: "65s", ..Site::of(ganesha.heads()) }.start();

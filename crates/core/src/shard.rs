@@ -527,6 +527,7 @@ mod tests {
         Target { op, place: Key(5), object: Key(6), subtree: None, bound: None }
     }
 
+    const BOUND: Option<(ServerId, Bound)> = Some((ServerId(1), Bound::Fenced));
     const FACTS: Facts = Facts { changed_at: Some(Time::ZERO), lease_until: None, cost: 1 };
 
     impl Small {
@@ -644,8 +645,7 @@ mod tests {
         }
         assert!(small.servers.ids().all(|server| small.servers.health(server) == Health::Up));
         for object in 10..20 {
-            let bound = Some((ServerId(1), Bound::Fenced));
-            let target = Target { object: Key(object), bound, ..target(Op::Getattr) };
+            let target = Target { object: Key(object), bound: BOUND, ..target(Op::Getattr) };
             let call = Call { target, entry: None, touches: &[] };
             let Decision::Forward(ticket) = small.shard.decide(at(2), &small.servers, &Knobs::default(), &call) else {
                 break;
@@ -659,17 +659,15 @@ mod tests {
     fn a_mutation_that_failed_leaves_what_another_server_has_changed_there() {
         let mut small = small(Mode::Strict, Span::from_millis(100));
         let fence = |small: &Small| small.shard.fence(at(150), &small.servers, Key(6), Key(5));
-        for (refused, expected) in [(true, ServerId(1)), (false, ServerId(2))] {
-            small.shard.raise(at(150), Key(6), ServerId(1), true);
-            let target = Target { bound: Some((ServerId(2), Bound::Fenced)), ..target(Op::Setattr) };
+        for (refused, expected) in [(true, ServerId(2)), (false, ServerId(1))] {
+            small.shard.raise(at(150), Key(6), ServerId(2), true);
+            let target = Target { bound: BOUND, ..target(Op::Setattr) };
             let call = Call { target, entry: None, touches: &[] };
             let Decision::Forward(mut ticket) = small.shard.decide(at(150), &small.servers, &Knobs::default(), &call)
             else {
                 panic!("not forwarded")
             };
-            if refused {
-                ticket.refuse();
-            }
+            ticket.refused = refused;
             small.settle(at(150), ticket, Outcome::Answered(None));
             assert_eq!(fence(&small), Some(expected), "refused: {refused}");
         }

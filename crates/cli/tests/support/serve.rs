@@ -214,6 +214,12 @@ impl Serve {
         super::text(&format!("{words} --socket {}", self.socket().display()))
     }
 
+    /// Calls that wait in it.
+    pub(crate) fn held(&self) -> u64 {
+        let status: Value = serde_json::from_str(&self.command("status --json")).unwrap();
+        status["held"].as_u64().unwrap()
+    }
+
     /// What it says of its servers.
     pub(crate) fn servers(&self) -> Vec<Value> {
         let status: Value = serde_json::from_str(&self.command("status --json")).unwrap();

@@ -66,8 +66,7 @@ impl Stage {
 
     /// Calls that wait at the proxy.
     pub(crate) fn held(&self) -> u64 {
-        let status: serde_json::Value = serde_json::from_str(&self.proxy.command("status --json")).unwrap();
-        status["held"].as_u64().unwrap()
+        self.proxy.held()
     }
 }
 
