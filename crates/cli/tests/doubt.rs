@@ -439,7 +439,7 @@ fn a_write_of_another_member_runs_late(export: &'static str) {
     }
     let file = create(&mut first, &root, b"file");
     let before = nfsd.executed("WRITE");
-    assert_eq!(write(&mut first, &file, b"begun"), Nfsstat3::OK);
+    assert_eq!(write(&mut first, &file, b"beg"), Nfsstat3::OK);
     let home = nfsd.executed("WRITE").iter().zip(&before).position(|(now, before)| now > before).unwrap();
     nfsd.tell(&format!("fault {home} hang"));
     nfsd.truth();
