@@ -427,8 +427,8 @@ fn a_member_that_alone_finds_a_server_down_does_not_fence_it() {
     assert!(!file.exists(), "the others reach it");
 }
 
-/// A WRITE hung, was sent elsewhere and answered, all through one member of a cluster. Then another member is given
-/// a newer one for the same file. What hung runs late: the newer bytes must stay.
+/// A WRITE hung, was sent elsewhere and answered, all through one member of a cluster. Then another
+/// member is given a newer one for the same file. What hung runs late: the newer bytes must stay.
 fn a_write_of_another_member_runs_late(export: &'static str) {
     let mut nfsd = Nfsd::start(&["--servers", "2", "--truth"]);
     let pool = "failover_after = \"1s\"\nprobe_interval = \"100ms\"\nprobe_timeout = \"1500ms\"\n";
