@@ -155,8 +155,8 @@ impl Exclusive {
         &self.copies
     }
 
-    /// Whether the call has its turn and must not leave: a late copy of another member, of which was
-    /// told since, may still change the same. WRITE and SETATTR that were moved away themselves pass.
+    /// Whether the call has its turn and must not leave: another member has told of a late copy that
+    /// may still change the same. WRITE and SETATTR that were moved away themselves pass.
     pub(crate) fn kept_back(&self) -> bool {
         let Guard { turns, keys, taken, passes, .. } = &self.guard;
         let looks = turns.told_count.load(Ordering::Acquire) > 0 && !(*passes && self.first.is_some());
@@ -371,7 +371,9 @@ impl Turns {
         };
         self.told_count.store(told.len(), Ordering::Release);
         drop(told);
-        before.into_iter().for_each(|keys| self.run_no_more(keys, By::Another));
+        if let Some(keys) = before {
+            self.run_no_more(keys, By::Another);
+        }
         taken
     }
 
@@ -381,7 +383,9 @@ impl Turns {
         let ended = told.remove(&whose);
         self.told_count.store(told.len(), Ordering::Release);
         drop(told);
-        ended.into_iter().for_each(|told| self.run_no_more(told.keys, By::Another));
+        if let Some(told) = ended {
+            self.run_no_more(told.keys, By::Another);
+        }
     }
 
     fn expire_told(&self, now: Time) {
@@ -389,7 +393,9 @@ impl Turns {
         let ended: Vec<Told> = told.extract_if(|_, told| told.until <= now).map(|(_, told)| told).collect();
         self.told_count.store(told.len(), Ordering::Release);
         drop(told);
-        ended.into_iter().for_each(|told| self.run_no_more(told.keys, By::Another));
+        for told in ended {
+            self.run_no_more(told.keys, By::Another);
+        }
     }
 
     /// Whether a late copy of another member may still change this.

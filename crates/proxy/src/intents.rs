@@ -16,7 +16,6 @@ mod entry;
 use crate::exclusive::{Keys, NOWHERE, Turns};
 use crate::log;
 use crate::pool::lock;
-use midas_core::key::Key;
 use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{DigestKey, Known};

@@ -130,8 +130,8 @@ impl Loop {
         self.relay().results(call.errand.waits(), results);
     }
 
-    /// Whether the other members know of the late copies that a call has left behind: only then does
-    /// a server's word on it count, and may it be sent again.
+    /// Whether the other members know of the late copies that a call has left behind. Only then may
+    /// a server be asked about it, and may it be sent again.
     pub(crate) fn knows_lates(&self, call: &Held) -> bool {
         let copies = call.turn.as_deref().map_or(&[][..], Exclusive::copies);
         copies.is_empty() || self.shared.accord().is_none_or(|accord| accord.knows_lates(copies))

@@ -28,7 +28,7 @@ impl Accord {
     /// A message; kinds that are not known are passed over.
     fn hear_one(&self, now: Time, inner: &mut Inner, from: Life, message: &[u8]) -> Result<(), Malformed> {
         if let Some(said) = late::decode(message)? {
-            self.late_said(now, inner, from, said);
+            self.late_said(now, inner, from, &said);
             return Ok(());
         }
         let Some(message) = wire::message(message)? else { return Ok(()) };

@@ -6,7 +6,8 @@
 //! call is lost, and before it is asked to let the second sending through. Where nothing is kept
 //! nobody is asked; so the second sending also waits until every member of the view, and everyone
 //! else who is reached, has said that it heard of the copy, at most for a lease. Who did not say so
-//! is told again, as is a member that comes later. A member takes a copy for over when its owner says so, or when its time is.
+//! is told again, as is a member that comes later. A member takes a copy for over when its owner
+//! says so, or when its time is.
 
 use super::{Accord, Inner};
 use crate::exclusive::Keys;
@@ -77,7 +78,7 @@ impl Lates {
         Some(Said::Left { number, left: copy.until.since(now), keys: copy.keys })
     }
 
-    /// Whether these members, a bit each, have heard of these copies, or were waited for long enough.
+    /// Whether these members, a bit each, have heard of these copies or were waited for in vain.
     fn known_to(&self, now: Time, members: u64, numbers: &[u64]) -> bool {
         let known = lock(&self.inner);
         let mut copies = numbers.iter().filter_map(|number| known.copies.get(number));
@@ -179,9 +180,9 @@ impl Accord {
     }
 
     /// Another member tells of late copies.
-    pub(super) fn late_said(&self, now: Time, inner: &mut Inner, from: Life, said: Said) {
+    pub(super) fn late_said(&self, now: Time, inner: &mut Inner, from: Life, said: &Said) {
         let Some(shared) = self.around.get().and_then(|around| around.shared.upgrade()) else { return };
-        match said {
+        match *said {
             Said::Left { number, left, keys } => {
                 // The owner's clock may be slower than this one.
                 let until = now + left.min(LEFT_MAX).scale(DRIFT);

@@ -1,6 +1,7 @@
 //! What is written down is known to the next life, whatever became of disk and file in between.
 
 use super::*;
+use midas_core::key::Key;
 
 const REMEMBER: Span = Span::from_secs(120);
 use midas_net::{CallId, Replays, Terms, Verdict};
