@@ -242,7 +242,7 @@ impl Objects {
             let of = lock(part);
             of.unsaved[..of.told].to_vec()
         };
-        // They are found in one place or the other at any time; what the disk did not take waits on.
+        // They are found in one place or the other at any time. What the disk did not take waits.
         let written = self.write_all(&edges);
         let mut of = lock(part);
         of.unsaved.drain(..written);
