@@ -188,7 +188,9 @@ fn at_the_connection_limit_strangers_that_take_no_answers_make_room_for_a_listed
     let mut deaf: Vec<Raw> = (0..4).map(|_| connect(STRANGERS[0], rig.nfs())).collect();
     // Each answer lists all clients: together they are more than sockets hold.
     let exports = in_one_fragment(&mnt(3, &mount::Call::Export)).repeat(1000);
-    deaf.iter_mut().for_each(|raw| raw.say(&exports));
+    for raw in &mut deaf {
+        raw.say(&exports);
+    }
     let begun = Instant::now();
     until("their sockets are full", || begun.elapsed() > Duration::from_secs(2));
     let mut others: Vec<Raw> = (0..2).map(|_| connect(BAD, rig.nfs())).collect();
