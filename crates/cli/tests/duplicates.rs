@@ -5,7 +5,7 @@
 mod support;
 
 use midas_lab::raw::{Raw, getattr, handle, nfs, results, status, xid};
-use midas_lab::{Endpoint, Ganesha, Part, create, mkdir, mounted, readable, require, until};
+use midas_lab::{Endpoint, Ganesha, Part, Scratch, create, mkdir, mounted, readable, require, until};
 use midas_net::{Client, Reservation};
 use midas_nfs::nfs3::{Call, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use serde_json::Value;
@@ -188,7 +188,10 @@ fn a_copy_that_flow_control_kept_back_does_not_bring_old_data_back() {
 /// what it sent elsewhere meanwhile.
 #[test]
 fn what_was_not_read_for_longer_than_answers_are_kept_is_not_executed() {
-    let (nfsd, mut hung) = (Nfsd::start(&["--export", "/scratch"]), Nfsd::start(&["--export", "/hung"]));
+    let directory = Scratch::new();
+    // A file system of its own: the handles of two in memory are alike.
+    let mut hung = Nfsd::start(&["--dir", directory.path().to_str().unwrap(), "--export", "/hung"]);
+    let nfsd = Nfsd::start(&["--export", "/scratch"]);
     let more = format!(
         "[limits]\ncalls_per_client = 16\nanswers_kept = \"2s\"\n\
          [[pool]]\nname = \"hung\"\nservers = [\"{}\"]\nstaleness = \"0s\"\n\

@@ -385,8 +385,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             Leave::Busy => return None,
         };
         match self.leaves(now, (target.place, false), server) {
-            Ok(place) => Some([name, place]),
-            Err(Busy) => {
+            Ok(place) if place.is_some() || home == Some(server) => Some([name, place]),
+            Ok(_) | Err(Busy) => {
                 self.over(now, [name, None]);
                 None
             }

@@ -18,7 +18,7 @@ use crate::verify::Before;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
-use midas_core::peer::lease::Life;
+use midas_core::peer::lease::{Life, Operation};
 use midas_core::time::Time;
 use midas_nfs::nfs3::Procedure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -73,6 +73,8 @@ struct Late {
 #[derive(Debug)]
 struct Told {
     keys: Keys,
+    /// The call that left it.
+    of: Operation,
     until: Time,
 }
 
@@ -159,7 +161,7 @@ impl Exclusive {
     /// may still change the same. WRITE and SETATTR that were moved away themselves pass.
     pub(crate) fn kept_back(&self) -> bool {
         let Guard { turns, keys, taken, passes, .. } = &self.guard;
-        let looks = turns.told_count.load(Ordering::Acquire) > 0 && !(*passes && self.first.is_some());
+        let looks = turns.some_told() && !(*passes && self.first.is_some());
         looks && keys.iter().take(*taken).flatten().any(|key| turns.is_told(*key))
     }
 
@@ -207,6 +209,12 @@ impl Exclusive {
         let mut turn = Self { first: Some(Arc::default()), ..Self::moved(turns) };
         turn.guard.own_copy = Some(turns.leave_keys(keys, NOWHERE, Time::FAR));
         turn
+    }
+
+    /// The turn of a call that another member has sent: it waits for no late copy of its own, which
+    /// keeps others from what it would change.
+    pub(crate) fn sent_elsewhere(turns: &Arc<Turns>) -> Self {
+        Self { first: Some(Arc::default()), ..Self::moved(turns) }
     }
 
     /// For a call that was answered before, so.
@@ -324,7 +332,7 @@ impl Turns {
 
     #[inline]
     fn some_late(&self) -> bool {
-        self.late_count.load(Ordering::Acquire) > 0 || self.told_count.load(Ordering::Acquire) > 0
+        self.late_count.load(Ordering::Acquire) > 0 || self.some_told()
     }
 
     /// A call was moved away from a server that may still execute it until then; the number of its late copy.
@@ -361,12 +369,12 @@ impl Turns {
 
     /// Another member has left a late copy, or it would change other keys than was told before.
     /// Whether it is remembered: no more than so many are.
-    pub(crate) fn heard(&self, whose: (Life, u64), keys: Keys, until: Time) -> bool {
+    pub(crate) fn heard(&self, whose: (Life, u64), keys: Keys, of: Operation, until: Time) -> bool {
         self.may_run(keys, By::Another);
         let mut told = lock(&self.told);
         let taken = told.len() < LATE_MAX || told.contains_key(&whose);
         let before = match taken {
-            true => told.insert(whose, Told { keys, until }).map(|before| before.keys),
+            true => told.insert(whose, Told { keys, of, until }).map(|before| before.keys),
             false => Some(keys),
         };
         self.told_count.store(told.len(), Ordering::Release);
@@ -375,6 +383,16 @@ impl Turns {
             self.run_no_more(keys, By::Another);
         }
         taken
+    }
+
+    /// Whether another member has left late copies.
+    pub(crate) fn some_told(&self) -> bool {
+        self.told_count.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether this call has left a late copy at another member.
+    pub(crate) fn was_sent_elsewhere(&self, of: Operation) -> bool {
+        lock(&self.told).values().any(|told| told.of == of)
     }
 
     /// A late copy of another member cannot run any more.
@@ -513,6 +531,7 @@ mod tests {
     use super::*;
     use midas_nfs::nfs3::{Call, DirOp, FileHandle, StableHow};
 
+    const OF: Operation = Operation(1);
     const WAITS: Option<Waiter> = Some(Waiter { event_loop: 0, number: 7 });
 
     fn named(name: &[u8]) -> DirOp<'_> {
@@ -623,9 +642,9 @@ mod tests {
         let name = remove(&turns, b"a").waits_for();
         let mut has_its_turn = remove(&turns, b"a");
         assert!(has_its_turn.take(None, false) && !has_its_turn.kept_back());
-        assert!(turns.heard((life(1), 7), [file, None], at(10)) && !has_its_turn.kept_back());
+        assert!(turns.heard((life(1), 7), [file, None], OF, at(10)) && !has_its_turn.kept_back());
         assert!(!write(&turns).unwrap().take(None, false) && remove(&turns, b"b").take(None, false));
-        assert!(turns.heard((life(1), 7), [file, name], at(10)), "it would change a name as well");
+        assert!(turns.heard((life(1), 7), [file, name], OF, at(10)), "it would change a name as well");
         assert!(has_its_turn.kept_back(), "it must not leave any more");
         drop(has_its_turn);
         assert!(!remove(&turns, b"a").take(None, false));
@@ -636,7 +655,8 @@ mod tests {
         turns.heard_over((life(1), 7));
         turns.heard_over((life(1), 7));
         assert!(remove(&turns, b"a").take(None, false) && write(&turns).is_none());
-        turns.heard((life(1), 8), [file, None], at(10));
+        turns.heard((life(1), 8), [file, None], OF, at(10));
+        assert!(turns.was_sent_elsewhere(OF) && !turns.was_sent_elsewhere(Operation(2)));
         turns.expire(at(10));
         assert!(write(&turns).is_none() && turns.parts.iter().all(|part| lock(part).is_empty()));
     }

@@ -77,9 +77,10 @@ fn run(shared: &Shared, number: usize) {
 }
 
 /// Whether a server was drained and has nothing left to run: it may be stopped by whoever drained it.
+/// What other members have there is not known here.
 fn idle(shared: &Shared, (number, server): (usize, ServerId), pool: &Pool) -> bool {
     let empty = || pool.servers.in_flight(server) == 0 && shared.turns.late_at((number, server)) == 0;
-    pool.drained(server) && empty()
+    shared.accord().is_none() && pool.drained(server) && empty()
 }
 
 /// What the other members were told last, and when.

@@ -71,6 +71,9 @@ impl Loop {
         if call.turn.as_deref().is_none_or(looks) {
             call.turn = Exclusive::needed(&self.shared.turns, meaning, procedure);
         }
+        if call.queues() && self.shared.turns.some_told() && self.was_sent_elsewhere(&call) {
+            call.turn = Some(Box::new(Exclusive::sent_elsewhere(&self.shared.turns)));
+        }
         if call.turn.as_deref().is_some_and(Exclusive::kept_back) {
             self.unmark(now, &mut call);
             self.held.push_back(call);
@@ -89,6 +92,11 @@ impl Loop {
         self.turning[number].claim = self.let_go(now, claim, Ended::Done);
         self.turning[number].unfound.clear();
         None
+    }
+
+    /// Whether another member has moved this call away from a server: its client sends it again here.
+    fn was_sent_elsewhere(&self, call: &Held) -> bool {
+        self.operation(call).is_some_and(|of| self.shared.turns.was_sent_elsewhere(of))
     }
 
     /// A call that must wait: its marks end, and are set anew when it may leave.

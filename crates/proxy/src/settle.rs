@@ -30,6 +30,7 @@ use midas_nfs::nfs3::{Nfsstat3, Procedure, Reply};
 use midas_nfs::rpc;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Loop {
     /// A call that its server is not asked again: sent elsewhere if that does no harm, found out about otherwise.
@@ -38,7 +39,7 @@ impl Loop {
         let Some((mut flight, record)) = self.links[index].flights.remove_with(xid) else { return };
         let left = flight.left;
         if left {
-            self.leave_copy(now, index, xid, &mut flight);
+            self.leave_copy(now, index, xid, (&mut flight, &record));
         }
         if left && !flight.waits.procedure.idempotent() {
             self.shared.exports[flight.realm].doubt(&mut flight.sent);
@@ -63,7 +64,7 @@ impl Loop {
 
     /// The first sending of a call that is moved away may still run: what it would change is kept
     /// from others for a while, at every member.
-    fn leave_copy(&mut self, now: Time, index: usize, xid: u32, flight: &mut Flight) {
+    fn leave_copy(&mut self, now: Time, index: usize, xid: u32, (flight, record): (&mut Flight, &[u8])) {
         let (meaning, procedure) = (flight.sent.meaning, flight.waits.procedure);
         if !meaning.op.mutates() {
             return;
@@ -78,7 +79,8 @@ impl Loop {
             let late = self.shared.turns.leave(&meaning, (link.pool, link.server), until);
             turn.left_copy(late);
             if let Some(accord) = self.shared.accord() {
-                accord.tell_late(late, exclusive::keys(&meaning), until);
+                let of = flight.waits.operation(&self.shared, record);
+                accord.tell_late(late, exclusive::keys(&meaning), of, until);
             }
             if stands {
                 link.moved.insert(xid, Moved { late, procedure, first });
@@ -163,7 +165,6 @@ impl Loop {
             self.held.push_back(call);
             return;
         }
-        call.looked_for = Some(now);
         let Errand { forward: Forward { realm, procedure, .. }, since, .. } = call.errand;
         let (record, age) = (call.record.clone(), duration(now.since(since)));
         let (before, age) = match call.doubt.map(|doubt| doubt.trace) {
@@ -171,12 +172,16 @@ impl Loop {
             Some(Trace::Blurred) => (Before::Unknown, age),
             None => (call.turn.as_ref().map_or(Before::Unknown, |turn| turn.before), age),
         };
-        let doubt = Doubt { realm, witness, procedure, record, age, before };
+        let failing = call.first_look.map_or(Duration::ZERO, |first| duration(now.since(first)));
+        let doubt = Doubt { realm, witness, procedure, record, age, failing, before };
+        call.first_look = call.first_look.or(Some(now));
+        let last_look = call.looked_for.replace(now);
         let number = self.doubted.insert(call);
         let job = Job::Verify { doubt, event_loop: self.number, about: About::Recalled(number) };
         if self.desk.give(job).is_err() {
             // Too many at once: it is asked at the next tick.
-            let call = self.doubted.remove(number);
+            let mut call = self.doubted.remove(number);
+            call.looked_for = last_look;
             self.held.push_back(call);
         }
     }
@@ -198,7 +203,7 @@ impl Loop {
                 Some(Claim::Changes(changes)) if alone => changes.before(procedure, known),
                 Some(_) | None => known,
             };
-            let doubt = Doubt { realm, witness, procedure, record, age, before };
+            let doubt = Doubt { realm, witness, procedure, record, age, failing: Duration::ZERO, before };
             flight.asked = self.desk.give(Job::Verify { doubt, event_loop: self.number, about }).is_ok();
             if !flight.asked {
                 link.doubts.push(xid);

@@ -70,6 +70,8 @@ pub(crate) struct Held {
     pub(crate) sent_to: Option<ServerId>,
     /// When a server was last asked what became of it.
     pub(crate) looked_for: Option<Time>,
+    /// And when first.
+    pub(crate) first_look: Option<Time>,
 }
 
 impl Held {
@@ -222,6 +224,7 @@ impl Held {
             looked_at: 0,
             sent_at: None,
             looked_for: None,
+            first_look: None,
             sent_to: None,
         }
     }

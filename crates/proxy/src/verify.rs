@@ -25,6 +25,8 @@ pub(crate) struct Doubt {
     pub(crate) record: Vec<u8>,
     /// How long ago it was first sent.
     pub(crate) age: Duration,
+    /// For how long servers have been asked, and could not tell.
+    pub(crate) failing: Duration,
     pub(crate) before: Before,
 }
 
@@ -93,7 +95,7 @@ fn ask(pool: &Pool, lines: &mut Lines, doubt: &Doubt, witness: ServerId) -> Opti
             // What cannot be looked at was refused before, as it will be again.
             Err(ClientError::Status(status)) if is_refused(status) => Ok(Seen::There(Verdict::Send(None))),
             // A server that says so again and again says it to the call as well.
-            Err(ClientError::Status(status)) if status != Nfsstat3::JUKEBOX && doubt.age > ALONE => {
+            Err(ClientError::Status(status)) if status != Nfsstat3::JUKEBOX && doubt.failing > ALONE => {
                 Ok(Seen::Gone(status))
             }
             Err(_) => Err(Untold),

@@ -98,11 +98,20 @@ impl<K: Copy + Eq + Hash> Marks<K> {
         self.keys.get(key).map_or(0, |state| state.pending)
     }
 
+    /// Whether a mutation of a key is unfinished, or may still run, or servers may not know of one.
     pub(super) fn of(&self, now: Time, key: &K) -> Marked {
+        match self.of_mutations(now, key) {
+            Marked::No if now < self.doubted_until => Marked::Held,
+            marked => marked,
+        }
+    }
+
+    /// The same of mutations alone.
+    pub(super) fn of_mutations(&self, now: Time, key: &K) -> Marked {
         match self.keys.get(key) {
             Some(state) if state.pending > 0 => Marked::Pending,
             Some(state) if now < state.until => Marked::Held,
-            Some(_) | None if now < self.all_until.max(self.doubted_until) => Marked::Held,
+            Some(_) | None if now < self.all_until => Marked::Held,
             Some(_) | None => Marked::No,
         }
     }

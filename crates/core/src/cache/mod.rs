@@ -230,7 +230,8 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
             joins @ (Joins::Waiting | Joins::Fillable | Joins::Any) => joins,
         };
         let unmarked = |left: Left, guard: &K| {
-            self.marks.of(now, guard) == Marked::No && self.marks.of(left.at, guard) == Marked::No
+            let none = |at| self.marks.of_mutations(at, guard) == Marked::No;
+            none(now) && none(left.at)
         };
         let fills = |left: Left| {
             let same = |guard: &K| unmarked(left, guard) && !self.changes.since(left, guard);

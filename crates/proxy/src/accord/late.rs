@@ -13,7 +13,7 @@ use super::{Accord, Inner};
 use crate::exclusive::Keys;
 use crate::pool::lock;
 use midas_core::key::Key;
-use midas_core::peer::lease::Life;
+use midas_core::peer::lease::{Life, Operation};
 use midas_core::time::{Span, Time};
 use midas_nfs::xdr::{Malformed, Reader, put};
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ struct Known {
 #[derive(Debug)]
 struct Copied {
     keys: Keys,
+    of: Operation,
     until: Time,
     since: Time,
     told_at: Time,
@@ -46,8 +47,9 @@ struct Copied {
 /// A message about late copies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The sender has left this one, which may change these for so long.
-    Left { number: u64, left: Span, keys: Keys },
+    /// The sender has left this one, which may change these for so long. The call that left it may
+    /// come again through another member; 0 if it may be executed twice.
+    Left { number: u64, left: Span, keys: Keys, of: Operation },
     /// This one of the sender cannot run any more.
     Over { number: u64 },
     /// The sender has heard of this one, which this life has left.
@@ -60,13 +62,13 @@ impl Lates {
     }
 
     /// A late copy was left: what is said of it. None if there are too many.
-    fn left(&self, now: Time, number: u64, keys: Keys, until: Time) -> Option<Said> {
+    fn left(&self, now: Time, number: u64, keys: Keys, of: Operation, until: Time) -> Option<Said> {
         let mut known = lock(&self.inner);
         if known.copies.len() >= TOLD_MAX {
             return None;
         }
-        known.copies.insert(number, Copied { keys, until, since: now, told_at: now, heard: 0 });
-        Some(Said::Left { number, left: until.since(now), keys })
+        known.copies.insert(number, Copied { keys, of, until, since: now, told_at: now, heard: 0 });
+        Some(Said::Left { number, left: until.since(now), keys, of })
     }
 
     /// It would change this as well: what is said of it. None if it is over, or knows that.
@@ -75,7 +77,7 @@ impl Lates {
         let copy = known.copies.get_mut(&number)?;
         *copy.keys.iter_mut().find(|key| key.is_none())? = Some(key);
         (copy.told_at, copy.heard) = (now, 0);
-        Some(Said::Left { number, left: copy.until.since(now), keys: copy.keys })
+        Some(Said::Left { number, left: copy.until.since(now), keys: copy.keys, of: copy.of })
     }
 
     /// Whether these members, a bit each, have heard of these copies or were waited for in vain.
@@ -126,7 +128,7 @@ impl Lates {
         let copies = known.copies.iter_mut().filter(|(_, copy)| waits(copy)).take(AT_ONCE);
         let said = |(number, copy): (&u64, &mut Copied)| {
             copy.told_at = now;
-            let said = Said::Left { number: *number, left: copy.until.since(now), keys: copy.keys };
+            let said = Said::Left { number: *number, left: copy.until.since(now), keys: copy.keys, of: copy.of };
             (members & !copy.heard, said)
         };
         copies.map(said).collect()
@@ -135,9 +137,9 @@ impl Lates {
 
 impl Accord {
     /// A call has left a late copy behind, which may run until then: the others are told.
-    pub(crate) fn tell_late(&self, number: u64, keys: Keys, until: Time) {
+    pub(crate) fn tell_late(&self, number: u64, keys: Keys, of: Option<Operation>, until: Time) {
         self.step(|now, inner| {
-            let said = self.lates.left(now, number, keys, until);
+            let said = self.lates.left(now, number, keys, of.unwrap_or(REPEATABLE), until);
             inner.say_late(self.reached(), said.as_ref());
         });
     }
@@ -183,10 +185,10 @@ impl Accord {
     pub(super) fn late_said(&self, now: Time, inner: &mut Inner, from: Life, said: &Said) {
         let Some(shared) = self.around.get().and_then(|around| around.shared.upgrade()) else { return };
         match *said {
-            Said::Left { number, left, keys } => {
+            Said::Left { number, left, keys, of } => {
                 // The owner's clock may be slower than this one.
                 let until = now + left.min(LEFT_MAX).scale(DRIFT);
-                if shared.turns.heard((from, number), keys, until) {
+                if shared.turns.heard((from, number), keys, of, until) {
                     let said = Said::Heard { incarnation: from.incarnation, number };
                     inner.say_late(1 << from.member.0, Some(&said));
                 }
@@ -221,10 +223,12 @@ fn encode(out: &mut Vec<u8>, said: &Said) {
     let begin = out.len();
     put::u32(out, 0);
     match said {
-        Said::Left { number, left, keys } => {
+        Said::Left { number, left, keys, of } => {
             put::u32(out, LEFT);
             put::u64(out, *number);
             put::u64(out, left.as_nanos());
+            put::u64(out, (of.0 >> 64) as u64);
+            put::u64(out, of.0 as u64);
             put::u32(out, keys.iter().flatten().count() as u32);
             keys.iter().flatten().for_each(|key| put::u64(out, key.0));
         }
@@ -248,12 +252,14 @@ pub(super) fn decode(message: &[u8]) -> Result<Option<Said>, Malformed> {
     let (tag, first) = (reader.u32()?, reader.u64()?);
     Ok(match tag {
         LEFT => {
-            let (left, count) = (Span::from_nanos(reader.u64()?), reader.u32()? as usize);
+            let left = Span::from_nanos(reader.u64()?);
+            let of = Operation(u128::from(reader.u64()?) << 64 | u128::from(reader.u64()?));
+            let count = reader.u32()? as usize;
             let mut keys = Keys::default();
             for key in keys.get_mut(..count).ok_or(Malformed::TooLong)? {
                 *key = Some(Key(reader.u64()?));
             }
-            Some(Said::Left { number: first, left, keys })
+            Some(Said::Left { number: first, left, keys, of })
         }
         OVER => Some(Said::Over { number: first }),
         HEARD => Some(Said::Heard { incarnation: first, number: reader.u64()? }),
@@ -261,6 +267,8 @@ pub(super) fn decode(message: &[u8]) -> Result<Option<Said>, Malformed> {
     })
 }
 
+/// No operation: a call that may be executed twice.
+const REPEATABLE: Operation = Operation(0);
 /// Kinds of messages, counted on from those of leases and fetches.
 const LEFT: u32 = 18;
 const OVER: u32 = 19;
@@ -280,6 +288,7 @@ mod tests {
     use super::*;
 
     const LEASE: Span = Span::from_secs(5);
+    const OF: Operation = Operation(3 << 64 | 4);
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
@@ -288,8 +297,8 @@ mod tests {
     #[test]
     fn a_second_sending_waits_until_all_that_are_reached_have_heard_of_the_first_or_a_lease_is_over() {
         let (lates, keys) = (Lates::new(LEASE), [Some(Key(1)), None]);
-        let said = lates.left(at(0), 7, keys, at(60_000));
-        assert_eq!(said, Some(Said::Left { number: 7, left: Span::from_secs(60), keys }));
+        let said = lates.left(at(0), 7, keys, OF, at(60_000));
+        assert_eq!(said, Some(Said::Left { number: 7, left: Span::from_secs(60), keys, of: OF }));
         assert!(!lates.known_to(at(1), 0b110, &[7]) && lates.known_to(at(1), 0, &[7]), "nobody is reached");
         lates.heard(1, 7);
         assert!(!lates.known_to(at(1), 0b110, &[7]) && lates.known_to(at(1), 0b010, &[7]));
@@ -303,12 +312,12 @@ mod tests {
     #[test]
     fn who_has_not_heard_of_a_copy_is_told_again_and_of_another_key_all_are() {
         let (lates, keys) = (Lates::new(LEASE), [Some(Key(1)), None]);
-        lates.left(at(0), 7, keys, at(60_000));
+        lates.left(at(0), 7, keys, OF, at(60_000));
         lates.heard(1, 7);
         assert_eq!((lates.due(at(0), 0), lates.due(at(249), 0)), (Some(vec![7]), None));
         assert_eq!(lates.due(at(249), 1), Some(vec![7]), "another one has ended");
         assert!(lates.again(at(249), 0b110).is_empty());
-        let left = |millis, keys| Said::Left { number: 7, left: Span::from_millis(millis), keys };
+        let left = |millis, keys| Said::Left { number: 7, left: Span::from_millis(millis), keys, of: OF };
         assert_eq!(lates.again(at(1000), 0b110), [(0b100, left(59_000, keys))]);
         assert!(lates.again(at(1200), 0b110).is_empty());
         lates.unheard(1);
@@ -324,8 +333,8 @@ mod tests {
     fn what_is_said_comes_back_as_it_was_and_every_prefix_of_it_is_refused() {
         let left = Span::from_secs(60);
         let all = [
-            Said::Left { number: 7, left, keys: [Some(Key(1)), Some(Key(2))] },
-            Said::Left { number: 7, left, keys: [Some(Key(1)), None] },
+            Said::Left { number: 7, left, keys: [Some(Key(1)), Some(Key(2))], of: OF },
+            Said::Left { number: 7, left, keys: [Some(Key(1)), None], of: REPEATABLE },
             Said::Over { number: 7 },
             Said::Heard { incarnation: 9, number: 7 },
         ];
@@ -340,7 +349,7 @@ mod tests {
         }
         let mut many = Vec::new();
         encode(&mut many, &all[0]);
-        many[4 + 4 + 8 + 8 + 3] = 3;
+        many[4 + 4 + 8 + 8 + 16 + 3] = 3;
         assert_eq!(decode(&many[4..]), Err(Malformed::TooLong));
     }
 }

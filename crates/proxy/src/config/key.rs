@@ -292,7 +292,7 @@ pub const KEYS: &[Key] = &[
         name: "on_down",
         takes: "a command of the shell",
         default: Fallback::Words("none"),
-        meaning: "fences a server that took calls and has been down for half of `failover_after`, while another one is open (one that was drained and is empty is not fenced); it is told \
+        meaning: "fences a server that took calls and has been down for half of `failover_after`, while another one is open (without a cluster, one that was drained and is empty is not fenced); it is told \
                   `MIDAS_POOL`, `MIDAS_SERVER` and `MIDAS_ADDRESS`, has 60 s and three tries; when it succeeds nothing waits for \
                   `server_hold_max` on that server's account; in a cluster calls that other members moved away from it are still waited \
                   for",
