@@ -123,25 +123,6 @@ fn start_is_over() -> bool {
     soak().is_some()
 }
 
-/// The checker sees nothing old through MIDAS over stock heads, which it sees where MIDAS believes
-/// that heads keep no attributes.
-#[test]
-fn nothing_old_is_told_over_stock_heads_either() {
-    if !require(Part::Ganesha) {
-        return;
-    }
-    let (other, ganesha, scratch) = (Ganesha::start(3, 60), Ganesha::start(3, 60), Scratch::new());
-    // What these heads believe is nothing that the others could have been told.
-    let without = Site { staleness: "0s", ..Site::of(other.heads()) }.start();
-    let (_, report) = reported(&Coherence { calls: 20_000, ..load(target(&without), &scratch, 20_000) });
-    assert!(report.violations > 0, "the heads believe nothing: this test shows nothing");
-    let proxy = Site { staleness: "65s", ..Site::of(ganesha.heads()) }.start();
-    start_is_over();
-    let (done, report) = reported(&load(target(&proxy), &scratch, 20_000));
-    println!("{}", bound(&proxy));
-    assert_eq!((done.failed, report.violations), (0, 0), "{done:?} {report:#?}");
-}
-
 fn load(target: Target, history: &Scratch, calls: u64) -> Coherence {
     let usual = Coherence::new(vec![target], history.path().join("history"));
     Coherence { calls: soak().unwrap_or(calls), duration: Duration::MAX, directories: 1, ..usual }
