@@ -48,7 +48,7 @@ check: fmt lint doc unit short smoke ## Format, lints, docs, unit tests, a short
 test: UNIT_BUILD := $(PROVE)
 test: UNIT_TESTS := $(if $(NEXTEST),--workspace -E 'not package(midas-cli)',$(UNIT_TESTS))
 test: SMOKE_BUILD := $(if $(NEXTEST),true)
-test: setup web-count fmt lint doc unit smoke deny prove ## Everything that proves the project (under 30 minutes, installs what it needs)
+test: setup web-count fmt lint doc unit smoke deny prove ## Everything that proves the project (35 minutes on two cores, installs what it needs)
 	@echo "make test: passed, $$(wc -l < $(SKIPPED)) skipped"
 
 .PHONY: setup
