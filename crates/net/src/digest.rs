@@ -5,6 +5,7 @@
 //! or one that the members of a cluster share.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 
 /// A key that digests are made with.
 #[derive(Clone)]
@@ -42,6 +43,16 @@ impl DigestKey {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text);
         }
         Digest::cut(&hasher.finalize())
+    }
+
+    /// The digest of a call: its client, the client's number for it, and its record. The record's
+    /// first word does not count: it may be the number under which the call goes to a server.
+    pub fn of_call(&self, client: IpAddr, xid: u32, record: &[u8]) -> Digest {
+        let (xid, body) = (xid.to_be_bytes(), record.get(4..).unwrap_or_default());
+        match client.to_canonical() {
+            IpAddr::V4(four) => self.of_all(&[&four.octets(), &xid, body]),
+            IpAddr::V6(six) => self.of_all(&[&six.octets(), &xid, body]),
+        }
     }
 }
 

@@ -203,13 +203,7 @@ impl Intents {
 
     /// What makes two records the same operation: the client, its number for the call, and the call.
     pub(crate) fn operation(&self, client: IpAddr, xid: u32, record: &[u8]) -> Operation {
-        // The first word may be the number under which it goes to a server.
-        let (xid, body) = (xid.to_be_bytes(), record.get(4..).unwrap_or_default());
-        let digest = match client.to_canonical() {
-            IpAddr::V4(four) => self.digests.of_all(&[&four.octets(), &xid, body]),
-            IpAddr::V6(six) => self.digests.of_all(&[&six.octets(), &xid, body]),
-        };
-        Operation(digest.bits())
+        Operation(self.digests.of_call(client, xid, record).bits())
     }
 
     /// What the life before knows of a call. A call that was under way then is this life's from now on.

@@ -213,13 +213,7 @@ impl Accord {
     /// What makes two records the same operation, at whichever proxy they come in: the client, its
     /// number for the call, and the call. All members make it with one key, that nobody else has.
     pub(crate) fn operation(&self, client: IpAddr, xid: u32, record: &[u8]) -> Operation {
-        // The first word may be the number under which it goes to a server.
-        let (xid, body) = (xid.to_be_bytes(), record.get(4..).unwrap_or_default());
-        let digest = match client.to_canonical() {
-            IpAddr::V4(four) => self.digests.of_all(&[&four.octets(), &xid, body]),
-            IpAddr::V6(six) => self.digests.of_all(&[&six.octets(), &xid, body]),
-        };
-        Operation(digest.bits())
+        Operation(self.digests.of_call(client, xid, record).bits())
     }
 
     /// The caches, the loops, and how to have the outbox sent. Once, before anything is heard.
