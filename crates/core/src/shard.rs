@@ -374,7 +374,9 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             return Some([None; 2]);
         }
         if target.place == target.object {
-            let object = self.leaves(now, (target.object, false), server).ok()?;
+            // Two changes of attributes at a time may leave a head of Ganesha with those of the first. Writes are many,
+            // and of one client.
+            let object = self.leaves(now, (target.object, target.op == Op::Setattr), server).ok()?;
             return (object.is_some() || home == Some(server)).then_some([object, None]);
         }
         // Of a name one mutation is under way at a time: who comes second may change what the first has made.

@@ -3,6 +3,7 @@
 
 use crate::cached::Unfound;
 use crate::clock::duration;
+use crate::cut;
 use crate::dispatch;
 use crate::event::{Asker, Mail, Mailbox, Shared};
 use crate::finding::{self, Found};
@@ -32,6 +33,8 @@ pub(crate) enum Job {
     Lead { realm: usize, names: Vec<Unfound>, record: Vec<u8>, event_loop: usize, number: usize },
     /// Whether a call was executed; for this loop.
     Verify { doubt: Doubt, event_loop: usize, about: About },
+    /// A CREATE to be done in two steps (see `cut`); for this loop.
+    Cut { realm: usize, record: Vec<u8>, event_loop: usize, number: usize },
 }
 
 /// Which call is meant.
@@ -107,7 +110,7 @@ impl Desk {
         let to = match job {
             Job::Sort { .. } => &self.questions,
             Job::Find { .. } => &self.walks,
-            Job::Lead { .. } | Job::Verify { .. } => &self.jobs,
+            Job::Lead { .. } | Job::Verify { .. } | Job::Cut { .. } => &self.jobs,
         };
         to.try_send(job).map_err(|error| {
             self.under_way.end(walks_for);
@@ -156,7 +159,7 @@ impl Job {
     fn walks_for(&self) -> Option<IpAddr> {
         match self {
             Self::Find { below, .. } => Some(below.client()),
-            Self::Sort { .. } | Self::Lead { .. } | Self::Verify { .. } => None,
+            Self::Sort { .. } | Self::Lead { .. } | Self::Verify { .. } | Self::Cut { .. } => None,
         }
     }
 
@@ -172,6 +175,9 @@ impl Job {
             Self::Lead { realm, names, record, event_loop, number } => {
                 let found = lead(shared, lines, realm, &names, &record);
                 (event_loop, Mail::Led { number, found })
+            }
+            Self::Cut { realm, record, event_loop, number } => {
+                (event_loop, cut::cut(shared, lines, realm, &record, number))
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;

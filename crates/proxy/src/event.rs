@@ -465,7 +465,7 @@ impl Loop {
         }
     }
 
-    /// Reads once from a client; in a crowd, a turn takes no more than some calls.
+    /// Reads once from a client; in a crowd, a turn takes no more than some calls. Bytes are counted once for all of them.
     fn receive(&mut self, slot: usize, crowd: bool) -> Result<Flow, Ended> {
         let share = self.share(&self.clients[slot]);
         let Self { shared, clients, links, unresolved, buffers, scratch, others, number, desk, purse, memo, .. } = self;
@@ -476,13 +476,12 @@ impl Loop {
         let mut turn = if origin.stranger { STRANGER_TURN } else { TURN };
         let tally = &shared.tallies[*number];
         let (mut batch, mut displaced) = (Batch::new(shared, *number, memo), Vec::new());
-        let mut fresh = Vec::new();
-        connection.output(buffers);
+        let (mut fresh, mut read) = (Vec::new(), 0);
+        let before = connection.output(buffers).len();
         let flow = connection.receive(scratch, |record, out| {
             *waiting += 1;
             *called = true;
-            tally.moved(Bytes::FromClients, record::MARK + record.len());
-            let before = out.len();
+            read += record::MARK + record.len();
             match dispatch::take(Moment { instant: now, time }, shared, origin, &mut batch, record, out) {
                 Taken::Done => *waiting -= 1,
                 Taken::Joined { displaced: asker } => displaced.push(asker),
@@ -515,7 +514,6 @@ impl Loop {
                     ));
                 }
             }
-            tally.moved(Bytes::ToClients, out.len() - before);
             turn = turn.saturating_sub(1);
             let more = *waiting < limit && *owed + out.len() < share && !purse.empty();
             let next = (turn > 0 || !crowd && !origin.stranger) && !unresolved.full_for(address);
@@ -524,6 +522,8 @@ impl Loop {
         if !matches!(flow, Ok(Flow::Waiting)) {
             *moved = now;
         }
+        tally.moved(Bytes::FromClients, read);
+        tally.moved(Bytes::ToClients, connection.output(buffers).len() - before);
         for asker in displaced {
             self.displace(asker);
         }

@@ -20,6 +20,7 @@ mod client_table;
 mod clock;
 mod cookies;
 mod counters;
+mod cut;
 mod datagram;
 mod dispatch;
 mod drain;

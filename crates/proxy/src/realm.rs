@@ -195,6 +195,10 @@ impl Realm {
         meaning: &Meaning,
         Wishes { forsaken, instead, strictly }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
+        // What is there already is cut in two steps (see `cut`).
+        if forsaken.is_none() && self.cuts(meaning).is_some() {
+            return Err((Exclusion::FencedElsewhere, None));
+        }
         let epoch = self.areas.epoch(now);
         let second = self.second_bound(now, meaning);
         let mut part = self.part(meaning.place);

@@ -239,7 +239,8 @@ impl Held {
     pub(crate) fn is_due(&self, shared: &Shared) -> bool {
         let told = self.claim.is_some() && shared.accord().is_some();
         let asks = !self.unfound.is_empty() || self.unsettled.is_some();
-        told || asks || self.queues() || settle::first_answer(self).is_some()
+        let cuts = self.errand.forward.meaning.resizes;
+        told || asks || cuts || self.queues() || settle::first_answer(self).is_some()
     }
 }
 
@@ -256,7 +257,7 @@ impl Errand {
     }
 
     /// Whether it may be sent, as far as it must be written down first.
-    fn written(&self, now: Time, shared: &Shared, record: &[u8]) -> bool {
+    pub(crate) fn written(&self, now: Time, shared: &Shared, record: &[u8]) -> bool {
         let Forward { xid, procedure, ref meaning, known, .. } = self.forward;
         match (shared.intents.get(), known.filter(|_| !procedure.idempotent())) {
             (Some(intents), Some(known)) => {
@@ -582,7 +583,11 @@ impl Loop {
             call.bound = wait.bound;
             // Whoever was to be asked instead does not answer: anyone may.
             call.errand.wishes.instead = None;
-            self.held.push_back(call);
+            let Forward { realm, ref meaning, .. } = call.errand.forward;
+            match wait.why.and_then(|_| self.shared.exports[realm].cuts(meaning)) {
+                Some(file) => self.cut_apart(now, call, file),
+                None => self.held.push_back(call),
+            }
         }
     }
 

@@ -36,8 +36,11 @@ struct Fence {
     own_until: Time,
     /// Mutations of the object that are under way, all at one server.
     under_way: u32,
+    /// The one that is under way goes alone.
+    alone: bool,
     runs_at: ServerId,
-    /// Until then no further one leaves before those that are under way are over: another server waits for its turn.
+    /// Until then no further one leaves before those that are under way are over: one at another server, or one that
+    /// goes alone, waits for its turn.
     drains_until: Time,
 }
 
@@ -55,7 +58,7 @@ pub enum Leave {
 impl Fence {
     fn at(now: Time, server: ServerId, until: Time) -> Self {
         let (own_until, drains_until) = (Time::ZERO, Time::ZERO);
-        Self { server, since: now, until, own_until, under_way: 0, runs_at: server, drains_until }
+        Self { server, since: now, until, own_until, under_way: 0, alone: false, runs_at: server, drains_until }
     }
 
     fn comes_to(&mut self, now: Time, server: ServerId) {
@@ -87,14 +90,15 @@ impl Fences {
 
     /// A mutation of an object wants to leave for a server: until it is over the object is read
     /// there, or where the fence stands already. One that goes alone waits for all that are under
-    /// way.
+    /// way, and all others wait for it.
     pub fn leave(&mut self, now: Time, object: Key, alone: bool, server: ServerId) -> Leave {
         if !self.has_room(now, object) {
             return Leave::Uncounted;
         }
         let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, Time::ZERO));
-        if fence.under_way > 0 && (alone || fence.runs_at != server || now < fence.drains_until) {
-            if fence.runs_at != server {
+        let apart = alone || fence.runs_at != server;
+        if fence.under_way > 0 && (apart || fence.alone || now < fence.drains_until) {
+            if apart {
                 fence.drains_until = now + TURN;
             }
             return Leave::Busy;
@@ -102,7 +106,7 @@ impl Fences {
         if !fence.stands(now) {
             fence.comes_to(now, server);
         }
-        fence.runs_at = server;
+        (fence.runs_at, fence.alone) = (server, alone);
         fence.under_way += 1;
         Leave::Counted
     }
