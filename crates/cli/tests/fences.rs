@@ -149,9 +149,10 @@ fn nothing_old_is_told_through_it_though_servers_believe_what_they_once_knew() {
 
 /// The same over heads of Ganesha with the settings that they come with. One such head alone, with
 /// nothing before it, tells old things where several calls change one object at a time, refuses
-/// listings and leaves calls without an answer. Through MIDAS three heads tell less of that.
+/// listings and leaves calls without an answer. Through MIDAS three heads tell less of that, as a
+/// soak shows.
 #[test]
-fn over_stock_heads_less_is_old_than_at_one_head_alone() {
+fn over_stock_heads_hardly_anything_is_old() {
     if !require(Part::Ganesha) {
         return;
     }
@@ -197,7 +198,7 @@ fn a_file_that_a_create_cuts_over_stock_heads_shows_it_at_once() {
         let grown = grown.after.unwrap();
         for size in [0, 7] {
             let (same, told) = cut(&mut nfs, what, Some(size));
-            assert_eq!(same, file);
+            assert!(same == file && told.is_some(), "{name}");
             let found = match nfs.nfs(&Call::Lookup { what }).unwrap() {
                 Reply::Lookup(Ok(found)) => found.attributes,
                 other => panic!("{other:?}"),

@@ -361,8 +361,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     }
 
     /// A mutation leaves: until it is over, what it changes is read where it runs. None: another
-    /// server is just changing the same; or no fence is free for its object, which is read at home
-    /// then and must be changed there.
+    /// server is just changing the same; or a SETATTR, of two of which a head of Ganesha may take
+    /// the first for the last; or no fence is free: then its object must be changed at home.
     fn leave(
         &mut self,
         now: Time,
@@ -374,8 +374,6 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             return Some([None; 2]);
         }
         if target.place == target.object {
-            // Two changes of attributes at a time may leave a head of Ganesha with those of the first. Writes are many,
-            // and of one client.
             let object = self.leaves(now, (target.object, target.op == Op::Setattr), server).ok()?;
             return (object.is_some() || home == Some(server)).then_some([object, None]);
         }

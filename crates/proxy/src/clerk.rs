@@ -3,7 +3,7 @@
 
 use crate::cached::Unfound;
 use crate::clock::duration;
-use crate::cut;
+use crate::cut::Cut;
 use crate::dispatch;
 use crate::event::{Asker, Mail, Mailbox, Shared};
 use crate::finding::{self, Found};
@@ -33,8 +33,8 @@ pub(crate) enum Job {
     Lead { realm: usize, names: Vec<Unfound>, record: Vec<u8>, event_loop: usize, number: usize },
     /// Whether a call was executed; for this loop.
     Verify { doubt: Doubt, event_loop: usize, about: About },
-    /// A CREATE to be done in two steps (see `cut`); for this loop.
-    Cut { realm: usize, record: Vec<u8>, event_loop: usize, number: usize },
+    /// A CREATE to be done in two steps; for this loop.
+    Cut { cut: Box<Cut>, event_loop: usize, number: usize },
 }
 
 /// Which call is meant.
@@ -42,6 +42,8 @@ pub(crate) enum Job {
 pub(crate) enum About {
     /// One that was taken from its server, by its number.
     Recalled(usize),
+    /// A CREATE that was done in two steps, by its number.
+    Cut(usize),
     /// One that waits on a link for its server, by its xid.
     Waiting { link: usize, xid: u32 },
 }
@@ -56,12 +58,13 @@ pub(crate) enum Unknown {
 }
 
 /// How jobs are given to the clerks. Questions that clients' handles and names raise have clerks of
-/// their own, and so have directories to mount: they cannot hold up other jobs.
+/// their own, and so have directories to mount and files to cut: they cannot hold up other jobs.
 #[derive(Clone)]
 pub(crate) struct Desk {
     jobs: SyncSender<Job>,
     questions: SyncSender<Job>,
     walks: SyncSender<Job>,
+    cuts: SyncSender<Job>,
     under_way: Arc<UnderWay>,
 }
 
@@ -70,6 +73,7 @@ pub(crate) struct Given {
     jobs: Receiver<Job>,
     questions: Receiver<Job>,
     walks: Receiver<Job>,
+    cuts: Receiver<Job>,
     under_way: Arc<UnderWay>,
 }
 
@@ -110,7 +114,8 @@ impl Desk {
         let to = match job {
             Job::Sort { .. } => &self.questions,
             Job::Find { .. } => &self.walks,
-            Job::Lead { .. } | Job::Verify { .. } | Job::Cut { .. } => &self.jobs,
+            Job::Lead { .. } | Job::Verify { .. } => &self.jobs,
+            Job::Cut { .. } => &self.cuts,
         };
         to.try_send(job).map_err(|error| {
             self.under_way.end(walks_for);
@@ -123,15 +128,16 @@ impl Desk {
 
 /// A desk and the jobs that are given to it.
 pub(crate) fn desk() -> (Desk, Given) {
-    let ((give, jobs), (ask, questions), (walk, walks)) = (sync_channel(JOBS), sync_channel(JOBS), sync_channel(WALKS));
+    let ((give, jobs), (ask, questions)) = (sync_channel(JOBS), sync_channel(JOBS));
+    let ((walk, walks), (cut, cuts)) = (sync_channel(WALKS), sync_channel(CUTS));
     let under_way = Arc::<UnderWay>::default();
-    let given = Given { jobs, questions, walks, under_way: Arc::clone(&under_way) };
-    (Desk { jobs: give, questions: ask, walks: walk, under_way }, given)
+    let given = Given { jobs, questions, walks, cuts, under_way: Arc::clone(&under_way) };
+    (Desk { jobs: give, questions: ask, walks: walk, cuts: cut, under_way }, given)
 }
 
 /// Starts the threads; they end when every desk is gone.
 pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -> Vec<JoinHandle<()>> {
-    let Given { jobs, questions, walks, under_way } = given;
+    let Given { jobs, questions, walks, cuts, under_way } = given;
     let clerk = |jobs: &Arc<Mutex<Receiver<Job>>>| {
         let (shared, mailboxes, jobs) = (Arc::clone(shared), mailboxes.to_vec(), Arc::clone(jobs));
         let under_way = Arc::clone(&under_way);
@@ -151,7 +157,7 @@ pub(crate) fn start(shared: &Arc<Shared>, mailboxes: &[Mailbox], given: Given) -
         let jobs = Arc::new(Mutex::new(jobs));
         (0..clerks).map(|_| clerk(&jobs)).collect()
     };
-    [of(CLERKS, jobs), of(CLERKS, questions), of(WALKERS, walks)].into_iter().flatten().collect()
+    [of(CLERKS, jobs), of(CLERKS, questions), of(WALKERS, walks), of(CLERKS, cuts)].into_iter().flatten().collect()
 }
 
 impl Job {
@@ -176,8 +182,9 @@ impl Job {
                 let found = lead(shared, lines, realm, &names, &record);
                 (event_loop, Mail::Led { number, found })
             }
-            Self::Cut { realm, record, event_loop, number } => {
-                (event_loop, cut::cut(shared, lines, realm, &record, number))
+            Self::Cut { cut, event_loop, number } => {
+                let verdict = cut.done(shared, lines);
+                (event_loop, Mail::Verified { about: About::Cut(number), verdict })
             }
             Self::Verify { doubt, event_loop, about } => {
                 let pool = &shared.exports[doubt.realm].pool;
@@ -314,6 +321,20 @@ pub(crate) fn refused_for_port(nfs: &Client, status: Nfsstat3) -> bool {
 pub(crate) struct Lines(Vec<(SocketAddr, Client)>);
 
 impl Lines {
+    /// Asks what must not be asked twice.
+    pub(crate) fn ask_once<T>(
+        &mut self,
+        address: SocketAddr,
+        caller: &Caller,
+        patience: Duration,
+        question: impl FnOnce(&mut Client) -> Result<T, Untold>,
+    ) -> Result<T, Untold> {
+        let mut question = Some(question);
+        // A line that was kept shows first that it still leads somewhere.
+        self.ask(address, caller, patience, |nfs| nfs.nfs(&Call::Null).map(drop).map_err(|_| Untold))?;
+        self.ask(address, caller, patience, |nfs| question.take().ok_or(Untold)?(nfs))
+    }
+
     pub(crate) fn ask<T>(
         &mut self,
         address: SocketAddr,
@@ -344,7 +365,7 @@ impl Lines {
     }
 }
 
-/// Clerks for questions, and as many for look-ups and verdicts.
+/// Clerks for questions, as many for look-ups and verdicts, and as many for CREATEs in two steps.
 const CLERKS: usize = 4;
 /// Clerks for directories to mount.
 const WALKERS: usize = 2;
@@ -352,6 +373,8 @@ const WALKERS: usize = 2;
 const LINES: usize = 16;
 /// Jobs that wait.
 const JOBS: usize = 1024;
+/// CREATEs in two steps that wait: each has its place at a server already.
+const CUTS: usize = 4 * CLERKS;
 /// Directories to mount that wait, and those of one address with what is looked for now.
 const WALKS: usize = JOBS / 4;
 const WALKS_OF_ADDRESS: usize = 16;

@@ -5,16 +5,18 @@
 //! the file last. And a head of Ganesha may show a file's attributes from before a CREATE that cut
 //! it, its own ones included; after a SETATTR it does not. The call is therefore done as what it
 //! is: the name is looked up at its server, and the file is cut by a SETATTR where every SETATTR of
-//! it goes, both as the caller.
+//! it goes, both as the caller. If that cannot be done, the CREATE is sent as it is.
 
-use crate::clerk::{About, Job, Lines, Untold, refused_for_port};
+use crate::clerk::{Job, Lines, Untold};
 use crate::clock::duration;
 use crate::dispatch;
-use crate::event::{Loop, Mail, Shared};
-use crate::realm::{End, Makes, Realm, Wishes};
+use crate::event::{Loop, Shared};
+use crate::fencing::REFUSALS;
+use crate::realm::{End, Makes, Realm, Sent, Wishes};
 use crate::translate::Meaning;
-use crate::upstream::Held;
+use crate::upstream::{Errand, Held};
 use crate::verify::Verdict;
+use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::time::Time;
 use midas_net::{Caller, ClientError};
@@ -38,69 +40,119 @@ impl Realm {
     }
 }
 
+impl Errand {
+    /// The file that it cuts in two steps.
+    pub(crate) fn cuts(&self, shared: &Shared) -> Option<Key> {
+        let Wishes { forsaken, whole, .. } = self.wishes;
+        if whole || forsaken.is_some() { None } else { shared.exports[self.forward.realm].cuts(&self.forward.meaning) }
+    }
+}
+
 impl Loop {
-    /// Has a CREATE done in two steps.
+    /// Has a CREATE done in two steps, when its file may be changed.
     pub(crate) fn cut_apart(&mut self, now: Time, mut call: Box<Held>, file: Key) {
-        // If nobody answers there for long, the CREATE goes elsewhere.
-        let export = &self.shared.exports[call.errand.forward.realm];
-        call.bound = export.part(file).shard.fence(now, &export.pool.servers, file, file);
         // A late copy of a WRITE may still run there.
         let waits = call.turn.as_mut().is_some_and(|turn| turn.may_wait_for_file() && turn.waits_for_file(file));
         if waits || !call.errand.written(now, &self.shared, &call.record) {
             self.held.push_back(call);
             return;
         }
-        let (realm, record) = (call.errand.forward.realm, call.record.clone());
+        let realm = call.errand.forward.realm;
+        let sent = match self.shared.exports[realm].send(now, &Meaning::setattr(file), Wishes::default()) {
+            Ok(sent) => sent,
+            Err((_, bound)) => {
+                call.bound = bound;
+                self.held.push_back(call);
+                return;
+            }
+        };
+        // Whatever comes of it, it is not tried so again.
+        call.errand.wishes.whole = true;
+        let cut = Box::new(Cut { realm, record: call.record.clone(), file, sent });
         let number = self.doubted.insert(call);
-        if self.desk.give(Job::Cut { realm, record, event_loop: self.number, number }).is_err() {
-            // Too many at once: it is tried at the next tick.
-            let call = self.doubted.remove(number);
+        if let Err(Job::Cut { cut, .. }) = self.desk.give(Job::Cut { cut, event_loop: self.number, number }) {
+            // Too many at once: it waits.
+            self.shared.exports[realm].take_back(now, cut.sent);
+            let mut call = self.doubted.remove(number);
+            call.errand.wishes.whole = false;
             self.held.push_back(call);
         }
     }
-}
 
-/// Does a CREATE in two steps. If it cannot be done now, or not so, it is tried again.
-pub(crate) fn cut(shared: &Shared, lines: &mut Lines, realm: usize, record: &[u8], number: usize) -> Mail {
-    let verdict = in_two_steps(shared, lines, &shared.exports[realm], record).unwrap_or(Verdict::Unknown);
-    Mail::Verified { about: About::Recalled(number), verdict }
-}
-
-fn in_two_steps(shared: &Shared, lines: &mut Lines, export: &Realm, record: &[u8]) -> Option<Verdict> {
-    let call = rpc::Call::decode(record).ok()?;
-    let caller = dispatch::caller(&Credential::decode(&call.credential).ok()?);
-    let Ok(Call::Create { place, how: CreateHow::Unchecked(Sattr3 { size: Some(size), .. }) }) =
-        Call::decode(Procedure::Create, call.args)
-    else {
-        return None;
-    };
-    let forget = || {
-        let directory = Key::of(place.dir.bytes());
-        export.part(directory).names.remove(directory.named(place.name));
-    };
-    let Some(file) = look_up(export, lines, &place, &caller).ok()? else {
-        // It does not lead to a file that this user may cut: the CREATE itself is told why.
-        forget();
-        return None;
-    };
-    let object = FileHandle::new(&file)?;
-    match set_size(shared, lines, export, (object, size), &caller)? {
-        Ok(attributes) => {
-            let made = CreateOk { object: Some(object), attributes: attributes.after, dir: WccData::default() };
-            Some(answer(&Reply::Create(Ok(made))))
+    /// A CREATE was done in two steps, or has to be sent as it is.
+    pub(crate) fn cut_over(&mut self, now: Time, number: usize, verdict: Verdict) {
+        let Some(mut call) = self.doubted.try_remove(number) else { return };
+        match verdict {
+            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => self.settled(now, call, &results),
+            Verdict::Send(_) => self.try_call(now, call),
+            Verdict::Unknown => {
+                // The file may still be cut.
+                call.claim = self.let_go(now, call.claim.take(), Ended::Unknown);
+                call.sent_at = Some(now);
+                if let Some(turn) = &mut call.turn {
+                    turn.first.get_or_insert_with(Arc::default);
+                }
+                self.try_call(now, call);
+            }
         }
-        Err(Nfsstat3::STALE | Nfsstat3::BADHANDLE) => {
-            forget();
-            None
-        }
-        Err(status) => Some(answer(&Reply::failed(Procedure::Create, status))),
     }
 }
 
-fn answer(reply: &Reply<'_>) -> Verdict {
-    let mut results = Vec::new();
-    reply.encode(&mut results);
-    Verdict::Answer(results)
+/// A CREATE to be done in two steps.
+pub(crate) struct Cut {
+    realm: usize,
+    record: Vec<u8>,
+    /// The file that its name leads to, and the place of the SETATTR among those that change it.
+    file: Key,
+    sent: Sent,
+}
+
+impl Cut {
+    /// Does it. `Send`: nothing has changed, it is to be sent as it is; `Unknown`: the file was
+    /// perhaps cut, or will be.
+    pub(crate) fn done(self, shared: &Shared, lines: &mut Lines) -> Verdict {
+        let Self { realm, record, file, sent } = self;
+        let export = &shared.exports[realm];
+        let now = || export.pool.time(Instant::now());
+        let Some((caller, place, size)) = asked(&record) else {
+            export.take_back(now(), sent);
+            return Verdict::Send(None);
+        };
+        let found = look_up(export, lines, &place, &caller).ok().flatten();
+        let Some(found) = found.filter(|found| Key::of(found) == file) else {
+            export.take_back(now(), sent);
+            return Verdict::Send(None);
+        };
+        let Some(object) = FileHandle::new(&found) else {
+            export.take_back(now(), sent);
+            return Verdict::Send(None);
+        };
+        match set_size(shared, lines, (export, sent), (object, size), &caller) {
+            Size::Set(attributes) => {
+                let made = CreateOk { object: Some(object), attributes: attributes.after, dir: WccData::default() };
+                let mut results = Vec::new();
+                Reply::Create(Ok(made)).encode(&mut results);
+                Verdict::Answer(results)
+            }
+            // The CREATE is told itself.
+            Size::Kept => Verdict::Send(None),
+            Size::Unknown => Verdict::Unknown,
+        }
+    }
+}
+
+/// Who sets which size, by which name.
+fn asked(record: &[u8]) -> Option<(Caller, DirOp<'_>, u64)> {
+    let call = rpc::Call::decode(record).ok()?;
+    let credential = Credential::decode(&call.credential).ok()?;
+    // Whom a server takes others for is its own affair.
+    let Credential::Sys(_) = credential else { return None };
+    match Call::decode(Procedure::Create, call.args).ok()? {
+        Call::Create { place, how: CreateHow::Unchecked(Sattr3 { size: Some(size), .. }) } => {
+            Some((dispatch::caller(&credential), place, size))
+        }
+        _ => None,
+    }
 }
 
 /// The handle of the file that a name leads to, as the name's server says. None: it leads to no
@@ -110,63 +162,76 @@ fn look_up(export: &Realm, lines: &mut Lines, what: &DirOp<'_>, caller: &Caller)
     let server = export.knows_names(Instant::now(), Key::of(what.dir.bytes())).ok_or(Untold)?;
     let patience = duration(pool.config.probe_timeout);
     lines.ask(pool.server(server).address, caller, patience, |nfs| {
-        let found = match nfs.nfs(&Call::Lookup { what: *what }).map_err(|_| Untold)? {
+        match nfs.nfs(&Call::Lookup { what: *what }).map_err(|_| Untold)? {
             Reply::Lookup(Ok(found)) => {
                 let file = found.attributes.is_none_or(|of| of.ftype == Ftype3::Reg);
                 Ok(file.then(|| found.object.bytes().to_vec()))
             }
-            Reply::Lookup(Err(failed)) => Err(failed.status),
-            _ => return Err(Untold),
-        };
-        match found {
-            Ok(file) => Ok(file),
-            Err(status) if refused_for_port(nfs, status) => Err(Untold),
-            Err(_) => Ok(None),
+            _ => Ok(None),
         }
     })
 }
 
-/// Sets a file's size by a SETATTR that goes where every SETATTR of it would go. None: it could not
-/// be sent, or has no answer.
+/// What became of a file's size.
+enum Size {
+    Set(WccData),
+    /// The call was refused, or could not be sent.
+    Kept,
+    /// There is no answer.
+    Unknown,
+}
+
+/// Sets a file's size by a SETATTR that has its server.
 fn set_size(
     shared: &Shared,
     lines: &mut Lines,
-    export: &Realm,
+    (export, mut sent): (&Realm, Sent),
     (object, size): (FileHandle<'_>, u64),
     caller: &Caller,
-) -> Option<Result<WccData, Nfsstat3>> {
-    let pool = &export.pool;
+) -> Size {
+    let (pool, server) = (&export.pool, sent.ticket.route.to);
     let new_attributes = Sattr3 { size: Some(size), ..Sattr3::default() };
     let call = Call::Setattr { object, new_attributes, guard: None };
-    let meaning = Meaning::of(&call)?;
     let now = || pool.time(Instant::now());
-    let sent = export.send(now(), &meaning, Wishes::default()).ok()?;
-    let server = sent.ticket.route.to;
     let mut left = false;
-    let patience = duration(pool.config.probe_timeout);
-    let done = lines.ask(pool.server(server).address, caller, patience, |nfs| {
+    let patience = duration(pool.config.call_timeout);
+    let done = lines.ask_once(pool.server(server).address, caller, patience, |nfs| {
         left = true;
-        let done = match nfs.nfs(&call) {
-            Ok(Reply::Setattr(Ok(done))) => Ok(done),
-            Ok(Reply::Setattr(Err(failed))) => Err(failed.status),
-            Err(ClientError::Status(status)) => Err(status),
-            Ok(_) | Err(_) => return Err(Untold),
-        };
-        match done {
-            Err(status) if refused_for_port(nfs, status) => Err(Untold),
-            done => Ok(done),
+        match nfs.nfs(&call) {
+            Ok(Reply::Setattr(Ok(done))) => Ok(Ok(done)),
+            Ok(Reply::Setattr(Err(failed))) => Ok(Err(failed.status)),
+            Err(ClientError::Status(status)) => Ok(Err(status)),
+            // It was not executed.
+            Err(ClientError::Refused(_)) => Ok(Err(Nfsstat3::ACCES)),
+            Ok(_) | Err(_) => Err(Untold),
         }
     });
-    match &done {
-        Ok(done) => export.settle(now(), sent, End::Answered { ok: done.is_ok(), unstable: false }),
-        Err(Untold) if left => {
-            export.settle(now(), sent, End::Lost);
-            // It may still run: what else would change the file waits.
-            let until = now() + export.rules().caching.server_hold_max;
-            let pool = shared.pools.iter().position(|of| Arc::ptr_eq(of, pool))?;
-            shared.turns.leave(&meaning, (pool, server), until);
+    match done {
+        Ok(Ok(done)) => {
+            export.settle(now(), sent, End::Answered { ok: true, unstable: false });
+            Size::Set(done)
         }
-        Err(Untold) => export.take_back(now(), sent),
+        Ok(Err(status)) => {
+            if REFUSALS.contains(&status) {
+                sent.ticket.spare();
+            }
+            let failed = matches!(status, Nfsstat3::IO | Nfsstat3::SERVERFAULT);
+            let end = if failed { End::Failed } else { End::Answered { ok: false, unstable: false } };
+            export.settle(now(), sent, end);
+            Size::Kept
+        }
+        Err(Untold) if left => {
+            // It may still run: what else would change the file waits, from before others may try.
+            let until = now() + export.rules().caching.server_hold_max;
+            if let Some(number) = shared.pools.iter().position(|of| Arc::ptr_eq(of, pool)) {
+                shared.turns.leave(&sent.meaning, (number, server), until);
+            }
+            export.settle(now(), sent, End::Lost);
+            Size::Unknown
+        }
+        Err(Untold) => {
+            export.take_back(now(), sent);
+            Size::Kept
+        }
     }
-    done.ok()
 }

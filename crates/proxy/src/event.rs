@@ -290,6 +290,7 @@ impl Loop {
                 Mail::Asked { from, id, export, record } => self.asked(now, (from, id), export, &record),
                 Mail::Fetched { id, results } => self.fetched(now, id, results.as_deref()),
                 Mail::Verified { about: About::Recalled(number), verdict } => self.verified(now, number, verdict),
+                Mail::Verified { about: About::Cut(number), verdict } => self.cut_over(now, number, verdict),
                 Mail::Verified { about: About::Waiting { link, xid }, verdict } => {
                     self.remembered(now, link, xid, verdict);
                 }

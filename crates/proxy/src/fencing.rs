@@ -44,7 +44,8 @@ impl Realm {
         }
         let second = meaning.second.map(|(object, _)| object);
         let target = |(directory, name)| self.part(directory).names.find(name).and_then(Leads::object);
-        let targets = meaning.targets().filter_map(target);
+        // Of a directory's own name, such as `.`, the place counts already.
+        let targets = meaning.targets().filter_map(target).filter(|object| *object != meaning.place);
         // The two directories of a RENAME may be one, which counts already.
         let second = second.filter(|object| *object != meaning.place);
         let mut also: Vec<Key> = second.into_iter().chain(targets).collect();
@@ -445,7 +446,7 @@ fn encoded(reply: &Reply<'_>) -> Vec<u8> {
 }
 
 /// Answers of a server that has looked, and changed nothing.
-const REFUSALS: [Nfsstat3; 13] = [
+pub(crate) const REFUSALS: [Nfsstat3; 13] = [
     Nfsstat3::PERM,
     Nfsstat3::NOENT,
     Nfsstat3::ACCES,
@@ -471,9 +472,8 @@ mod tests {
     use crate::realm::Wishes;
     use crate::samples::attributes;
     use midas_core::cache::{CleanStart, Rules, Settings};
-    use midas_core::decision::Exclusion;
     use midas_core::health::Health;
-    use midas_nfs::nfs3::{FileHandle, Ftype3, Sattr3};
+    use midas_nfs::nfs3::{FileHandle, Ftype3, Sattr3, StableHow};
     use std::sync::Arc;
 
     fn export() -> Realm {
@@ -590,17 +590,7 @@ mod tests {
             export.learn_target(begin, meaning.place, b"name", Leads::To(file));
             export.part(file).shard.raise(begin, file, changed_at, true);
             let left = begin + Span::from_secs(1);
-            assert_eq!(export.cuts(&meaning), Some(file).filter(|_| cuts), "{size:?}");
-            let sent = export.send(left, &meaning, Wishes::default());
-            assert_eq!(
-                sent.as_ref().err().map(|(why, _)| *why),
-                cuts.then_some(Exclusion::FencedElsewhere),
-                "{size:?}"
-            );
-            // Nobody waits for that server any more.
-            let forsaken = Wishes { forsaken: Some(changed_at), ..Wishes::default() };
-            assert!(!cuts || export.send(left, &meaning, forsaken).is_ok());
-            // What is told all the same tells nothing old.
+            // Whoever is told all the same is told nothing old.
             let attributes = Some(attributes(Ftype3::Reg, 1));
             let found = CreateOk { object: Some(handle(b"file")), attributes, dir: told() };
             let results = encoded(&Reply::Create(Ok(found)));
@@ -608,7 +598,40 @@ mod tests {
             let honest = export.honest((left, left), other, of, Procedure::Create, &results);
             let without = encoded(&Reply::Create(Ok(CreateOk { attributes: None, ..found })));
             assert_eq!(honest, Some(without), "{size:?}");
+            assert_eq!(export.cuts(&meaning), Some(file).filter(|_| cuts), "{size:?}");
         }
+    }
+
+    /// Such a one would wait for itself: its place is being changed, by itself.
+    #[test]
+    fn d6_a_name_of_the_directory_itself_is_not_changed_besides_the_directory() {
+        let (export, begin) = settled();
+        let object = DirOp { dir: handle(b"dir"), name: b"." };
+        export.learn_target(begin, Key::of(b"dir"), b".", Leads::To(Key::of(b"dir")));
+        let meaning = Meaning::of(&Call::Rmdir { object }).unwrap();
+        assert_eq!(export.changed_too(&meaning), []);
+        assert!(export.send(begin, &meaning, Wishes::default()).is_ok());
+    }
+
+    /// Writes of one file go together, changes of its attributes go alone.
+    #[test]
+    fn d6_changes_of_attributes_wait_for_each_other_and_for_writes() {
+        let (export, begin) = settled();
+        let file = handle(b"file");
+        let setattr = Call::Setattr { object: file, new_attributes: Sattr3::default(), guard: None };
+        let write = Call::Write { file, offset: 0, count: 1, stable: StableHow::FileSync, data: b"1" };
+        let [setattr, write] = [setattr, write].map(|call| Meaning::of(&call).unwrap());
+        assert_eq!(setattr, Meaning::setattr(Key::of(b"file")));
+        let send = |meaning| export.send(begin, meaning, Wishes::default());
+        let writes = [&write, &write].map(|write| send(write).unwrap());
+        assert!(send(&setattr).is_err());
+        for sent in writes {
+            export.take_back(begin, sent);
+        }
+        let changes = send(&setattr).unwrap();
+        assert!(send(&setattr).is_err() && send(&write).is_err());
+        export.take_back(begin, changes);
+        assert!(send(&setattr).is_ok());
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub(crate) struct Wishes {
     pub(crate) instead: Option<ServerId>,
     /// Whether it was answered otherwise than is known: the fence's server is asked.
     pub(crate) strictly: bool,
+    /// Whether it is sent as it is, though it cuts a file (see `cut`): it was tried in two steps.
+    pub(crate) whole: bool,
 }
 
 /// What an export's cache may do.
@@ -193,12 +195,8 @@ impl Realm {
         &self,
         now: Time,
         meaning: &Meaning,
-        Wishes { forsaken, instead, strictly }: Wishes,
+        Wishes { forsaken, instead, strictly, whole: _ }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
-        // What is there already is cut in two steps (see `cut`).
-        if forsaken.is_none() && self.cuts(meaning).is_some() {
-            return Err((Exclusion::FencedElsewhere, None));
-        }
         let epoch = self.areas.epoch(now);
         let second = self.second_bound(now, meaning);
         let mut part = self.part(meaning.place);

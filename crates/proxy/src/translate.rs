@@ -48,6 +48,11 @@ pub(crate) enum Kind {
 }
 
 impl Meaning {
+    /// A SETATTR of this object.
+    pub(crate) fn setattr(object: Key) -> Self {
+        on_key(Op::Setattr, object, false)
+    }
+
     /// What a call of this kind means, for calls that are only thought of. The handle is a directory's for a call on a name.
     pub(crate) fn on(op: Op, handle: FileHandle<'_>, name: &[u8]) -> Self {
         let named = DirOp { dir: handle, name };
@@ -181,7 +186,10 @@ pub(crate) fn names<'a>(call: &Call<'a>) -> (Option<&'a [u8]>, Option<Placed<'a>
 }
 
 fn on_object(op: Op, handle: FileHandle<'_>, movable: bool) -> Meaning {
-    let key = Key::of(handle.bytes());
+    on_key(op, Key::of(handle.bytes()), movable)
+}
+
+fn on_key(op: Op, key: Key, movable: bool) -> Meaning {
     Meaning {
         op,
         place: key,

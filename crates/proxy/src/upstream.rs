@@ -166,6 +166,9 @@ pub(crate) fn begin(
             Prepared::Busy => return held(None, turn, queued),
         },
     };
+    if errand.cuts(shared).is_some() {
+        return held(claim, turn, None);
+    }
     let Wait { bound, why } = errand.send(now, shared, links, buffers, (record, &mut claim, &mut turn)).err()?;
     if let Some(why) = why {
         shared.tallies[asker.event_loop as usize].held(why);
@@ -239,8 +242,7 @@ impl Held {
     pub(crate) fn is_due(&self, shared: &Shared) -> bool {
         let told = self.claim.is_some() && shared.accord().is_some();
         let asks = !self.unfound.is_empty() || self.unsettled.is_some();
-        let cuts = self.errand.forward.meaning.resizes;
-        told || asks || cuts || self.queues() || settle::first_answer(self).is_some()
+        told || asks || self.errand.cuts(shared).is_some() || self.queues() || settle::first_answer(self).is_some()
     }
 }
 
@@ -577,17 +579,16 @@ impl Loop {
             return self.refuse(now, *call, Nfsstat3::BAD_COOKIE);
         }
         let Some(mut call) = self.prepared(now, call) else { return };
+        if let Some(file) = call.errand.cuts(&self.shared) {
+            return self.cut_apart(now, call, file);
+        }
         let Self { shared, links, buffers, .. } = self;
         let Held { errand, record, claim, turn, .. } = &mut *call;
         if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim, turn)) {
             call.bound = wait.bound;
             // Whoever was to be asked instead does not answer: anyone may.
             call.errand.wishes.instead = None;
-            let Forward { realm, ref meaning, .. } = call.errand.forward;
-            match wait.why.and_then(|_| self.shared.exports[realm].cuts(meaning)) {
-                Some(file) => self.cut_apart(now, call, file),
-                None => self.held.push_back(call),
-            }
+            self.held.push_back(call);
         }
     }
 

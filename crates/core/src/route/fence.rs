@@ -39,9 +39,10 @@ struct Fence {
     /// The one that is under way goes alone.
     alone: bool,
     runs_at: ServerId,
-    /// Until then no further one leaves before those that are under way are over: one at another server, or one that
-    /// goes alone, waits for its turn.
+    /// Until then no other leaves than those at this server that go alone, or do not: such a one had to wait, and has
+    /// its turn next.
     drains_until: Time,
+    drains_for: (ServerId, bool),
 }
 
 /// What becomes of a mutation that wants to leave.
@@ -58,7 +59,18 @@ pub enum Leave {
 impl Fence {
     fn at(now: Time, server: ServerId, until: Time) -> Self {
         let (own_until, drains_until) = (Time::ZERO, Time::ZERO);
-        Self { server, since: now, until, own_until, under_way: 0, alone: false, runs_at: server, drains_until }
+        let drains_for = (server, false);
+        Self {
+            server,
+            since: now,
+            until,
+            own_until,
+            under_way: 0,
+            alone: false,
+            runs_at: server,
+            drains_until,
+            drains_for,
+        }
     }
 
     fn comes_to(&mut self, now: Time, server: ServerId) {
@@ -96,13 +108,15 @@ impl Fences {
             return Leave::Uncounted;
         }
         let fence = self.by_object.entry(object).or_insert(Fence::at(now, server, Time::ZERO));
-        let apart = alone || fence.runs_at != server;
-        if fence.under_way > 0 && (apart || fence.alone || now < fence.drains_until) {
-            if apart {
-                fence.drains_until = now + TURN;
+        let another_is_next = now < fence.drains_until && fence.drains_for != (server, alone);
+        let apart = alone || fence.alone || fence.runs_at != server;
+        if another_is_next || fence.under_way > 0 && apart {
+            if now >= fence.drains_until {
+                (fence.drains_until, fence.drains_for) = (now + TURN, (server, alone));
             }
             return Leave::Busy;
         }
+        fence.drains_until = Time::ZERO;
         if !fence.stands(now) {
             fence.comes_to(now, server);
         }
@@ -115,8 +129,8 @@ impl Fences {
     pub fn spare(&mut self, now: Time, object: Key) {
         if let Some(fence) = self.by_object.get_mut(&object) {
             fence.under_way = fence.under_way.saturating_sub(1);
-            // What was changed before is still to be known by those who answer late.
-            if !fence.counts(now) {
+            // What was changed before is still to be known by those who answer late, and whose turn is next.
+            if !fence.counts(now) && now >= fence.drains_until {
                 self.by_object.remove(&object);
             }
         }
@@ -247,7 +261,7 @@ impl Fences {
     }
 }
 
-/// How long those who change an object at one server let those wait who would come between another server and its turn.
+/// How long those who change an object wait for one whose turn is next, and which may be gone.
 const TURN: Span = Span::from_millis(100);
 /// How long after its end a fence is known: calls that left before may take as long to be answered.
 const GRACE: Span = Span::from_secs(60);
@@ -366,10 +380,22 @@ mod tests {
         assert_eq!(leave(&mut fences, 2, now), Leave::Busy);
         assert_eq!(leave(&mut fences, 1, later(1)), Leave::Busy, "the other waits for its turn");
         fences.spare(later(2), Key(1));
+        assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy, "also when none is under way");
         assert_eq!(leave(&mut fences, 2, later(2)), Leave::Counted);
         assert_eq!(leave(&mut fences, 1, later(2)), Leave::Busy);
         let alone = fences.leave(later(200), Key(1), true, ServerId(2));
         assert_eq!(alone, Leave::Busy, "one that goes alone waits for its own server too");
+        assert_eq!(
+            leave(&mut fences, 2, later(201)),
+            Leave::Busy,
+            "and is not kept waiting by those that come after it"
+        );
+        fences.spare(later(202), Key(1));
+        assert_eq!(fences.leave(later(202), Key(1), true, ServerId(2)), Leave::Counted);
+        assert_eq!(leave(&mut fences, 2, later(400)), Leave::Busy, "it is alone");
+        fences.spare(later(401), Key(1));
+        assert_eq!(leave(&mut fences, 2, later(401)), Leave::Counted);
+        assert_eq!(leave(&mut fences, 2, later(401)), Leave::Counted, "others go together");
     }
 
     #[test]
