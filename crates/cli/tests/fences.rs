@@ -8,7 +8,7 @@ use midas_bench::Target;
 use midas_bench::coherence::Coherence;
 use midas_lab::raw::handle;
 use midas_lab::{Endpoint, Ganesha, Part, Scratch, mkdir, require, until};
-use midas_net::Client;
+use midas_net::{Caller, Client};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Fattr3, MknodData, Nfsstat3, Reply, Sattr3, Specdata3, access};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -213,12 +213,30 @@ fn a_file_that_a_create_cuts_over_stock_heads_shows_it_at_once() {
             }
         }
     }
+    // What is no file, and what its caller may not reach, is refused as one head alone refuses it.
+    mkdir(&mut nfs, &dir, b"inner");
+    let new_attributes = Sattr3 { mode: Some(0o700), ..Sattr3::default() };
+    nfs.nfs(&Call::Setattr { object: handle(&dir), new_attributes, guard: None }).unwrap();
+    let (mut alone, _) = ganesha.heads()[0].client();
+    let stranger = Caller { uid: 1000, gid: 1000, gids: Vec::new() };
+    for (caller, name) in [(&Caller::ROOT, &b"inner"[..]), (&stranger, b"file-0")] {
+        let place = DirOp { dir: handle(&dir), name };
+        let said = [&mut nfs, &mut alone].map(|nfs| {
+            nfs.become_caller(caller);
+            nfs.nfs(&unchecked(place, Some(0))).unwrap().status()
+        });
+        assert!(said[0] != Nfsstat3::OK && said[0] == said[1], "{said:?}");
+    }
+}
+
+fn unchecked(place: DirOp<'_>, size: Option<u64>) -> Call<'_> {
+    let attributes = Sattr3 { mode: Some(0o644), size, ..Sattr3::default() };
+    Call::Create { place, how: CreateHow::Unchecked(attributes) }
 }
 
 /// Makes a file, or takes the one that is there, by an UNCHECKED CREATE: its handle, and what is told of it.
 fn cut(nfs: &mut Client, place: DirOp<'_>, size: Option<u64>) -> (Vec<u8>, Option<Fattr3>) {
-    let attributes = Sattr3 { mode: Some(0o644), size, ..Sattr3::default() };
-    match nfs.nfs(&Call::Create { place, how: CreateHow::Unchecked(attributes) }).unwrap() {
+    match nfs.nfs(&unchecked(place, size)).unwrap() {
         Reply::Create(Ok(made)) => (made.object.unwrap().bytes().to_vec(), made.attributes),
         other => panic!("{other:?}"),
     }
