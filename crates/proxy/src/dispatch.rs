@@ -351,7 +351,8 @@ impl Local<'_> {
     }
 
     /// A cache answered a call, with the record that begins there: it is counted, and a few are looked at.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call of it would cost as much as counting does")]
+    #[inline(always)]
     fn answered(&self, now: Time, kind: Kind, asks: &Asks<'_>, out: &[u8], begin: usize) {
         let fate = if kind == Kind::Absent { Fate::Absent } else { Fate::Answered };
         self.tally.read(asks.area, asks.procedure, fate);
