@@ -326,13 +326,17 @@ impl Lines {
         &mut self,
         address: SocketAddr,
         caller: &Caller,
-        patience: Duration,
+        (probe, patience): (Duration, Duration),
         question: impl FnOnce(&mut Client) -> Result<T, Untold>,
     ) -> Result<T, Untold> {
-        let mut question = Some(question);
         // A line that was kept shows first that it still leads somewhere.
-        self.ask(address, caller, patience, |nfs| nfs.nfs(&Call::Null).map(drop).map_err(|_| Untold))?;
-        self.ask(address, caller, patience, |nfs| question.take().ok_or(Untold)?(nfs))
+        self.ask(address, caller, probe, |nfs| nfs.nfs(&Call::Null).map(drop).map_err(|_| Untold))?;
+        let known = self.0.iter().position(|(at, _)| *at == address).ok_or(Untold)?;
+        let (_, mut line) = self.0.remove(known);
+        line.patience(patience).map_err(|_| Untold)?;
+        let answer = question(&mut line)?;
+        self.0.push((address, line));
+        Ok(answer)
     }
 
     pub(crate) fn ask<T>(
@@ -347,6 +351,7 @@ impl Lines {
         // One that was kept may be closed by now.
         let answered = kept.and_then(|mut line| {
             line.become_caller(caller);
+            line.patience(patience).ok()?;
             question(&mut line).ok().map(|answer| (line, answer))
         });
         let (line, answer) = match answered {

@@ -9,7 +9,7 @@
 
 use crate::clerk::{Job, Lines, Untold};
 use crate::clock::duration;
-use crate::dispatch;
+use crate::dispatch::{self, Forward};
 use crate::event::{Loop, Shared};
 use crate::fencing::REFUSALS;
 use crate::realm::{End, Makes, Realm, Sent, Wishes};
@@ -18,7 +18,7 @@ use crate::upstream::{Errand, Held};
 use crate::verify::Verdict;
 use midas_core::cache::Ended;
 use midas_core::key::Key;
-use midas_core::time::Time;
+use midas_core::time::{Span, Time};
 use midas_net::{Caller, ClientError};
 use midas_nfs::nfs3::{
     Call, CreateHow, CreateOk, DirOp, FileHandle, Ftype3, Nfsstat3, Procedure, Reply, Sattr3, WccData,
@@ -68,14 +68,13 @@ impl Loop {
         };
         // Whatever comes of it, it is not tried so again.
         call.errand.wishes.whole = true;
-        let cut = Box::new(Cut { realm, record: call.record.clone(), file, sent });
+        let cut = Box::new(Cut { realm, record: call.record.clone(), file, sent, since: now });
         let number = self.doubted.insert(call);
         if let Err(Job::Cut { cut, .. }) = self.desk.give(Job::Cut { cut, event_loop: self.number, number }) {
-            // Too many at once: it waits.
+            // Too many at once.
             self.shared.exports[realm].take_back(now, cut.sent);
-            let mut call = self.doubted.remove(number);
-            call.errand.wishes.whole = false;
-            self.held.push_back(call);
+            let call = self.doubted.remove(number);
+            self.try_call(now, call);
         }
     }
 
@@ -83,7 +82,12 @@ impl Loop {
     pub(crate) fn cut_over(&mut self, now: Time, number: usize, verdict: Verdict) {
         let Some(mut call) = self.doubted.try_remove(number) else { return };
         match verdict {
-            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => self.settled(now, call, &results),
+            Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
+                let Forward { realm, procedure, .. } = call.errand.forward;
+                let claim = (call.claim.take(), Ended::Done);
+                self.relay().landed(now, realm, procedure, claim, Some(&results));
+                self.settled(now, call, &results);
+            }
             Verdict::Send(_) => self.try_call(now, call),
             Verdict::Unknown => {
                 // The file may still be cut.
@@ -105,25 +109,22 @@ pub(crate) struct Cut {
     /// The file that its name leads to, and the place of the SETATTR among those that change it.
     file: Key,
     sent: Sent,
+    since: Time,
 }
 
 impl Cut {
     /// Does it. `Send`: nothing has changed, it is to be sent as it is; `Unknown`: the file was
     /// perhaps cut, or will be.
     pub(crate) fn done(self, shared: &Shared, lines: &mut Lines) -> Verdict {
-        let Self { realm, record, file, sent } = self;
-        let export = &shared.exports[realm];
+        let Self { realm, record, file, sent, since } = self;
+        let (export, server) = (&shared.exports[realm], sent.ticket.route.to);
         let now = || export.pool.time(Instant::now());
-        let Some((caller, place, size)) = asked(&record) else {
-            export.take_back(now(), sent);
-            return Verdict::Send(None);
-        };
-        let found = look_up(export, lines, &place, &caller).ok().flatten();
-        let Some(found) = found.filter(|found| Key::of(found) == file) else {
-            export.take_back(now(), sent);
-            return Verdict::Send(None);
-        };
-        let Some(object) = FileHandle::new(&found) else {
+        // Others wait for the file: not behind a server that does not answer.
+        let open = || export.pool.ends(server) && now().since(since) < WAIT;
+        let asked = asked(&record).filter(|_| open());
+        let found = asked.as_ref().and_then(|(caller, place, _)| look_up(export, lines, place, caller).ok().flatten());
+        let object = found.as_deref().and_then(FileHandle::new).filter(|found| Key::of(found.bytes()) == file);
+        let (Some((caller, _, size)), Some(object), true) = (asked, object, open()) else {
             export.take_back(now(), sent);
             return Verdict::Send(None);
         };
@@ -194,7 +195,7 @@ fn set_size(
     let call = Call::Setattr { object, new_attributes, guard: None };
     let now = || pool.time(Instant::now());
     let mut left = false;
-    let patience = duration(pool.config.call_timeout);
+    let patience = (duration(pool.config.probe_timeout), duration(pool.config.failover_after));
     let done = lines.ask_once(pool.server(server).address, caller, patience, |nfs| {
         left = true;
         match nfs.nfs(&call) {
@@ -235,3 +236,6 @@ fn set_size(
         }
     }
 }
+
+/// How long a file is kept for a CREATE before its SETATTR has left.
+const WAIT: Span = Span::from_secs(1);

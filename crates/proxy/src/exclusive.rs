@@ -176,11 +176,12 @@ impl Exclusive {
     }
 
     /// Whether the call, which has cut this file to a size, must wait and do so again: a late copy of a
-    /// WRITE may still run there. Asked once.
+    /// WRITE may still run there. It waits once.
     pub(crate) fn waits_for_file(&mut self, file: Key) -> bool {
-        if std::mem::replace(&mut self.waited_for_file, true) || !self.guard.turns.is_late(file) {
+        if self.waited_for_file || !self.guard.turns.is_late(file) {
             return false;
         }
+        self.waited_for_file = true;
         let free = self.guard.keys.iter_mut().find(|key| key.is_none());
         free.map(|free| *free = Some(file)).is_some()
     }
@@ -659,6 +660,15 @@ mod tests {
         assert!(turns.was_sent_elsewhere(OF) && !turns.was_sent_elsewhere(Operation(2)));
         turns.expire(at(10));
         assert!(write(&turns).is_none() && turns.parts.iter().all(|part| lock(part).is_empty()));
+    }
+
+    #[test]
+    fn who_asked_before_there_was_a_late_copy_waits_for_it_all_the_same_and_once() {
+        let (turns, file) = (Arc::new(Turns::default()), Key::of(b"file"));
+        let mut create = remove(&turns, b"name");
+        assert!(!create.waits_for_file(file));
+        turns.leave(&Meaning::setattr(file), (0, ServerId(0)), Time::from_nanos(1));
+        assert_eq!([create.waits_for_file(file), create.waits_for_file(file)], [true, false]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Fences {
         let another_is_next = now < fence.drains_until && fence.drains_for != (server, alone);
         let apart = alone || fence.alone || fence.runs_at != server;
         if another_is_next || fence.under_way > 0 && apart {
-            if now >= fence.drains_until {
+            if now >= fence.drains_until || !another_is_next {
                 (fence.drains_until, fence.drains_for) = (now + TURN, (server, alone));
             }
             return Leave::Busy;
