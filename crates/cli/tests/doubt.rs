@@ -463,7 +463,8 @@ fn a_member_that_alone_finds_a_server_down_does_not_fence_it() {
 
 /// A WRITE hung, was sent elsewhere and answered, all through one member of a cluster. Then another
 /// member is given a newer one for the same file. What hung runs late: the newer bytes must stay.
-fn a_write_of_another_member_runs_late(export: &'static str) {
+/// Whether it has run: on a busy machine its connection may be gone before.
+fn a_write_of_another_member_runs_late(export: &'static str) -> bool {
     let mut nfsd = Nfsd::start(&["--servers", "2", "--truth"]);
     let pool = "failover_after = \"1s\"\nprobe_interval = \"100ms\"\nprobe_timeout = \"1500ms\"\n";
     let members = Members::start(|| Site { pool: pool.to_owned(), export, ..Site::of(&nfsd.endpoints()) });
@@ -484,15 +485,19 @@ fn a_write_of_another_member_runs_late(export: &'static str) {
     until("it is answered or waits", || writes.is_finished() || members.daemons[1].held() > 0);
     let before = nfsd.executed("WRITE")[home];
     nfsd.tell(&format!("fault {home} none"));
-    until("what hung has run", || nfsd.executed("WRITE")[home] > before);
+    let told = Instant::now();
+    let mut ran = || nfsd.executed("WRITE")[home] > before;
+    until("what hung has run, or is gone", || ran() || told.elapsed() > Duration::from_secs(5));
+    let ran = ran();
     assert_eq!(writes.join().unwrap(), Nfsstat3::OK);
     assert_eq!(read(&mut third, &file), b"new", "old bytes came back");
+    ran
 }
 
 #[test]
 fn what_hung_at_one_member_changes_nothing_that_another_changed_since() {
     for export in [LONG, "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"60s\"\n"] {
-        a_write_of_another_member_runs_late(export);
+        assert!((0..4).any(|_| a_write_of_another_member_runs_late(export)), "nothing has run late");
     }
 }
 
