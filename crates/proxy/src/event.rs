@@ -466,7 +466,7 @@ impl Loop {
         }
     }
 
-    /// Reads once from a client; in a crowd, a turn takes no more than some calls. Bytes are counted once for all of them.
+    /// Reads once from a client; in a crowd, a turn takes no more than some calls.
     fn receive(&mut self, slot: usize, crowd: bool) -> Result<Flow, Ended> {
         let share = self.share(&self.clients[slot]);
         let Self { shared, clients, links, unresolved, buffers, scratch, others, number, desk, purse, memo, .. } = self;
