@@ -4,20 +4,22 @@
 //! several proxies share a cache, a mutation is announced to the others. A forwarded call's [`Ticket`] is not `Clone` and is consumed when
 //! it settles, so nothing can be settled twice or filled from nowhere.
 
+mod fenced;
+
 use crate::cache::{Cache, Class, Ended, Facts, Fetch, Fill, FlightId, Mark, Read};
 use crate::control::knobs::Knobs;
 use crate::decision::{Exclusion, Route};
-use crate::id::ServerId;
-use crate::key::Key;
 use crate::op::Op;
 use crate::route::Router;
-use crate::route::feasible::{Bound, Target};
-use crate::route::fence::{Fences, Leave};
+use crate::route::apart::Apart;
+use crate::route::feasible::Target;
+use crate::route::fence::Fences;
 use crate::servers::Servers;
 use crate::telemetry::recorder::{Recorder, Sample};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 use core::hash::Hash;
+pub use fenced::{UnderWay, listing};
 
 /// A call as the core sees it.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +70,7 @@ pub struct Ticket<K> {
     found: u32,
     head_age: Span,
     pass: Pass<K>,
-    /// What counts as being changed by it until it ends: its object, and the directory that names it.
-    fenced: [Option<Key>; 2],
+    under_way: UnderWay,
     /// It has changed nothing of these.
     spares: bool,
     /// It was not executed, as far as is known.
@@ -108,6 +109,7 @@ pub struct Shard<K, V> {
     router: Router,
     cache: Cache<K, V>,
     fences: Fences,
+    apart: Apart,
     staleness: Span,
 }
 
@@ -115,7 +117,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     /// A shard; `staleness` is how long other servers of the pool may answer with the state before a mutation. Nothing is known of what was
     /// changed before, so for that long everything stays at home.
     pub fn new(now: Time, router: Router, cache: Cache<K, V>, staleness: Span) -> Self {
-        Self { router, cache, fences: Fences::new(now + staleness), staleness }
+        Self { router, cache, fences: Fences::new(now + staleness), apart: Apart::default(), staleness }
     }
 
     /// Decides one call: answer, join, forward, or hold.
@@ -156,7 +158,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         let target = self.fenced(now, servers, *target);
         match self.router.choose(now, servers, knobs, &target) {
             Ok(route) => match self.leave(now, &target, route.to, servers.acting_home(target.place)) {
-                Some(fenced) => Ok(self.send_fenced(now, servers, (&target, route), pass, fenced)),
+                Some(under_way) => Ok(self.send_fenced(now, servers, (&target, route), pass, under_way)),
                 None => Err((pass, Exclusion::FencedElsewhere)),
             },
             Err(why) => Err((pass, why)),
@@ -173,7 +175,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         pass: Pass<K>,
     ) -> Result<Ticket<K>, (Pass<K>, Exclusion)> {
         match self.router.choose(now, servers, knobs, target) {
-            Ok(route) => Ok(self.send_fenced(now, servers, (target, route), pass, [None; 2])),
+            Ok(route) => Ok(self.send_fenced(now, servers, (target, route), pass, UnderWay::default())),
             Err(why) => Err((pass, why)),
         }
     }
@@ -192,8 +194,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
 
     /// Sends on a route that was chosen elsewhere, whatever else is under way.
     pub fn send_to(&mut self, now: Time, servers: &Servers, target: &Target, route: Route, pass: Pass<K>) -> Ticket<K> {
-        let fenced = self.leave(now, target, route.to, Some(route.to)).unwrap_or_default();
-        self.send_fenced(now, servers, (target, route), pass, fenced)
+        let under_way = self.leave(now, target, route.to, Some(route.to)).unwrap_or_default();
+        self.send_fenced(now, servers, (target, route), pass, under_way)
     }
 
     fn send_fenced(
@@ -202,14 +204,14 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         servers: &Servers,
         (target, route): (&Target, Route),
         pass: Pass<K>,
-        fenced: [Option<Key>; 2],
+        under_way: UnderWay,
     ) -> Ticket<K> {
         if let Some(fetch) = &pass.fetch {
             self.cache.sent(fetch);
         }
         let head_age = servers.head_age(now, route.to);
         let found = servers.dispatch(now, route.to);
-        Ticket { route, target: *target, sent: now, found, head_age, pass, fenced, spares: false, refused: false }
+        Ticket { route, target: *target, sent: now, found, head_age, pass, under_way, spares: false, refused: false }
     }
 
     /// A forwarded call came back, or never will.
@@ -221,7 +223,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         ticket: Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, target, sent, found, head_age, pass, fenced, spares, refused } = ticket;
+        let Ticket { route, target, sent, found, head_age, pass, under_way, spares, refused } = ticket;
         let latency = now.since(sent);
         servers.land(now, route.to);
         // An object that cannot be read says little of its server, however often it is asked for.
@@ -238,8 +240,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             if !(spares && answered) {
                 self.raise_own(now, &target, &route, self.staleness + lingers, answered && !refused);
             }
-            self.over(now, fenced);
         }
+        self.over(now, under_way);
         let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
         for mark in pass.marks {
             self.cache.end(now, mark, ended);
@@ -252,7 +254,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     /// A call that has a server but did not leave for it: nothing is learned of the server.
     pub fn take_back(&mut self, now: Time, servers: &Servers, ticket: Ticket<K>) {
         servers.land(now, ticket.route.to);
-        self.over(now, ticket.fenced);
+        self.over(now, ticket.under_way);
         self.give_up(now, ticket.pass);
     }
 
@@ -283,155 +285,6 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     /// The router, to give it another policy.
     pub fn router(&mut self) -> &mut Router {
         &mut self.router
-    }
-
-    /// The one server that surely knows the newest state of a name or object, if others may not. Of
-    /// a name that is looked up it is the one that changed the name last; whoever changes a name
-    /// does so where its directory was changed last.
-    #[inline]
-    pub fn fence(&self, now: Time, servers: &Servers, object: Key, place: Key) -> Option<ServerId> {
-        self.fenced_at(now, servers, &Target { op: Op::Lookup, place, object, subtree: None, bound: None })
-            .map(|(server, _)| server)
-    }
-
-    /// The one server that a call must go to, because others may not know the newest state.
-    #[inline]
-    pub fn fenced_at(&self, now: Time, servers: &Servers, target: &Target) -> Option<(ServerId, Bound)> {
-        let [first, second] = match target.op.mutates() {
-            true => [target.place, target.object],
-            false => [target.object, target.place],
-        };
-        let own = match target.op == Op::Lookup && first != second {
-            true => self.fences.find_name(now, first, second),
-            false => self.fences.find(now, first).or_else(|| self.fences.find(now, second)),
-        };
-        match own {
-            Some(server) => Some((server, Bound::Fenced)),
-            None if self.fences.all(now) => Some((servers.acting_home(target.place)?, Bound::Unknown)),
-            None => None,
-        }
-    }
-
-    /// Whether a name that was changed may be looked up anywhere by whoever knows what it resolves to.
-    pub fn name_is_settled(&self, now: Time, name: Key, directory: Key) -> bool {
-        self.fences.name_is_settled(now, name, directory)
-    }
-
-    /// Objects that have a fence of their own.
-    pub fn fences(&self, now: Time) -> usize {
-        self.fences.standing(now)
-    }
-
-    /// Whether this server surely knew the newest state of an object from then on.
-    pub fn knew(&self, then: Time, servers: &Servers, object: Key, server: ServerId) -> bool {
-        let at_home = || servers.acting_home(object).is_none_or(|home| home == server);
-        self.fences.knew(then, object, server).unwrap_or_else(at_home)
-    }
-
-    /// The same of an object that is new: where nothing is known of it in particular, nobody knows anything old.
-    pub fn knew_new(&self, then: Time, object: Key, server: ServerId) -> bool {
-        self.fences.knew(then, object, server).unwrap_or(true)
-    }
-
-    /// Whether a mutation of this object has left, or come back, since then, as far as its fence tells.
-    pub fn changed_since(&self, then: Time, object: Key) -> bool {
-        self.fences.lasts_past(object, then + self.staleness)
-    }
-
-    /// A mutation of something else changes this object too, at this server; a fence that another server holds stays if `moves` is false.
-    pub fn raise(&mut self, now: Time, object: Key, server: ServerId, moves: bool) {
-        let held = self.fences.find(now, object).is_some_and(|at| at != server);
-        if moves || !held {
-            self.fences.raise(now, object, server, now + self.staleness);
-        }
-    }
-
-    /// The same of a mutation that may still be executed: it has no answer.
-    pub fn raise_lost(&mut self, now: Time, object: Key, server: ServerId) {
-        if self.fences.find(now, object).is_none_or(|at| at == server) {
-            self.fences.raise(now, object, server, now + self.staleness + self.cache.hold_max());
-        }
-    }
-
-    /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
-    /// object, home.
-    fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
-        let bound = target.bound.or_else(|| self.fenced_at(now, servers, &target));
-        Target { bound, ..target }
-    }
-
-    /// A mutation leaves: until it is over, what it changes is read where it runs. None: another
-    /// server is just changing the same; or a SETATTR, of two of which a head of Ganesha may take
-    /// the first for the last; or no fence is free: then its object must be changed at home.
-    fn leave(
-        &mut self,
-        now: Time,
-        target: &Target,
-        server: ServerId,
-        home: Option<ServerId>,
-    ) -> Option<[Option<Key>; 2]> {
-        if self.staleness == Span::ZERO || !target.op.mutates() {
-            return Some([None; 2]);
-        }
-        if target.place == target.object {
-            let object = self.leaves(now, (target.object, target.op == Op::Setattr), server).ok()?;
-            return (object.is_some() || home == Some(server)).then_some([object, None]);
-        }
-        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
-        let name = match self.fences.leave(now, target.object, true, server) {
-            Leave::Counted => Some(target.object),
-            // Its directory is searched where this runs.
-            Leave::Uncounted => None,
-            Leave::Busy => return None,
-        };
-        match self.leaves(now, (target.place, false), server) {
-            Ok(place) if place.is_some() || home == Some(server) => Some([name, place]),
-            Ok(_) | Err(Busy) => {
-                self.over(now, [name, None]);
-                None
-            }
-        }
-    }
-
-    fn leaves(&mut self, now: Time, (key, alone): (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
-        match self.fences.leave(now, key, alone, server) {
-            Leave::Counted => Ok(Some(key)),
-            Leave::Uncounted => {
-                self.fences.raise_all(now + self.staleness + self.cache.hold_max());
-                Ok(None)
-            }
-            Leave::Busy => Err(Busy),
-        }
-    }
-
-    /// A mutation of something else changes this object too, or a name, which it must do alone, and
-    /// leaves for a server.
-    pub fn leave_too(&mut self, now: Time, object: (Key, bool), server: ServerId) -> Result<Option<Key>, Busy> {
-        self.leaves(now, object, server)
-    }
-
-    /// Such a mutation is no longer under way.
-    pub fn over_too(&mut self, now: Time, object: Key) {
-        self.fences.spare(now, object);
-    }
-
-    /// A mutation is no longer under way.
-    fn over(&mut self, now: Time, fenced: [Option<Key>; 2]) {
-        fenced.into_iter().flatten().for_each(|key| self.fences.spare(now, key));
-    }
-
-    /// A mutation has changed its object and the directory that names it; both are read where it
-    /// ran. One that failed (`moves` is false) leaves them to a server that is known to have
-    /// changed them.
-    fn raise_own(&mut self, now: Time, target: &Target, route: &Route, span: Span, moves: bool) {
-        let held = |key| self.fences.find(now, key).is_some_and(|at| at != route.to);
-        if self.staleness == Span::ZERO || !moves && (held(target.object) || held(target.place)) {
-            return;
-        }
-        match target.place == target.object {
-            true => self.fences.raise(now, target.object, route.to, now + span),
-            false => self.fences.raise_name(now, target.object, target.place, route.to, now + span),
-        }
     }
 
     fn fill(&mut self, now: Time, fetch: Option<Fetch<K>>, outcome: Outcome<'_, V>) -> Option<Fill> {
@@ -503,7 +356,10 @@ mod tests {
     use super::*;
     use crate::cache::{CleanStart, Mode, Params, Rules, Settings};
     use crate::health::Health;
+    use crate::id::ServerId;
+    use crate::key::Key;
     use crate::rng::mix;
+    use crate::route::feasible::Bound;
     use crate::route::placement::Placement;
     use crate::route::policy::{Gap, Policy};
     use crate::route::ring::Member;

@@ -23,7 +23,6 @@ use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::route::feasible::{Bound, Target};
-use midas_core::shard::Busy;
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{
     Call, CommitOk, CreateHow, CreateOk, DirOp, EntryPlus, Failed, LinkDone, LookupOk, Nfsstat3, Page, PostOpAttr,
@@ -59,42 +58,6 @@ impl Realm {
         let (object, _) = meaning.second.filter(|_| self.stale())?;
         let target = Target { op: meaning.op, place: object, object, subtree: None, bound: None };
         self.part(object).shard.fenced_at(now, &self.pool.servers, &target)
-    }
-
-    /// A mutation leaves for a server: what it changes besides its object and place counts as being
-    /// changed until it is over. None: another server is just changing one of these.
-    pub(crate) fn leave_too(
-        &self,
-        now: Time,
-        meaning: &Meaning,
-        also: &[Key],
-        server: ServerId,
-    ) -> Option<Vec<(Key, Key)>> {
-        let mut fenced = Vec::new();
-        let second = meaning.second.filter(|_| meaning.op == Op::Rename && self.stale());
-        let second = second.filter(|(_, name)| *name != meaning.object);
-        // Many change a directory at a time.
-        let directory = meaning.second.filter(|_| meaning.op == Op::Rename).map(|(directory, _)| directory);
-        let objects = also.iter().map(|object| (*object, *object, directory != Some(*object)));
-        for (part, key, alone) in objects.chain(second.map(|(directory, name)| (directory, name, true))) {
-            // The part is let go before others are locked.
-            let left = self.part(part).shard.leave_too(now, (key, alone), server);
-            match left {
-                Ok(key) => fenced.extend(key.map(|key| (part, key))),
-                Err(Busy) => {
-                    self.over_too(now, &fenced);
-                    return None;
-                }
-            }
-        }
-        Some(fenced)
-    }
-
-    /// It is over.
-    pub(crate) fn over_too(&self, now: Time, fenced: &[(Key, Key)]) {
-        for (part, key) in fenced {
-            self.part(*part).shard.over_too(now, *key);
-        }
     }
 
     /// A mutation is over at a server. One that is not known to be executed leaves fences of other

@@ -62,6 +62,7 @@ mod stalled;
 mod state;
 mod ties;
 mod translate;
+mod under_way;
 mod unresolved;
 mod upstream;
 mod verifier;

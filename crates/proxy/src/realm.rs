@@ -27,7 +27,7 @@ use midas_core::op::Op;
 use midas_core::route::Router;
 use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
-use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket};
+use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket, UnderWay};
 use midas_core::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -80,8 +80,8 @@ pub(crate) struct Sent {
     pub(crate) epoch: Option<Epoch>,
     /// What it changes besides its object and its place.
     also: Vec<Key>,
-    /// Those of them that count as being changed until it ends.
-    also_fenced: Vec<(Key, Key)>,
+    /// What counts as being changed or read besides until it ends, each in the part of a key.
+    also_under_way: Vec<(Key, UnderWay)>,
     /// What is known of the object that it makes.
     pub(crate) makes: Makes,
     /// The object that its name resolves to: the answer of a server that says otherwise is not believed.
@@ -238,12 +238,12 @@ impl Realm {
                 drop(part);
                 // Nobody else changes the name any more: where it leads is known.
                 let (also, makes) = (self.changed_too(meaning), self.makes(meaning));
-                let Some(also_fenced) = self.leave_too(now, meaning, &also, ticket.route.to) else {
+                let Some(also_under_way) = self.leave_too(now, meaning, &also, ticket.route.to) else {
                     self.part(meaning.place).shard.take_back(now, &self.pool.servers, ticket);
                     return Err((Exclusion::FencedElsewhere, None));
                 };
                 let (meaning, doubtful) = (self.movable(meaning), false);
-                Ok(Sent { ticket, meaning, epoch, also, also_fenced, makes, expects, doubtful })
+                Ok(Sent { ticket, meaning, epoch, also, also_under_way, makes, expects, doubtful })
             }
             Err((pass, why)) => {
                 shard.give_up(now, pass);
@@ -502,7 +502,7 @@ impl Realm {
         if !spares {
             self.fence_too(now, &sent.also, server, end);
         }
-        self.over_too(now, &sent.also_fenced);
+        self.over_too(now, sent.also_under_way);
         if self.stale() && sent.meaning.op.mutates() {
             match executed {
                 true => self.renamed(now, server, &sent.meaning),
@@ -529,7 +529,7 @@ impl Realm {
 
     /// A call has a server but did not leave for it.
     pub(crate) fn take_back(&self, now: Time, sent: Sent) {
-        self.over_too(now, &sent.also_fenced);
+        self.over_too(now, sent.also_under_way);
         self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 

@@ -1,5 +1,6 @@
 //! Where a call goes. Paper: P6-P9, P14, P15.
 
+pub mod apart;
 pub mod budget;
 pub mod feasible;
 pub mod fence;

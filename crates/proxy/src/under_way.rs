@@ -1,0 +1,86 @@
+//! Calls that must not meet at servers which believe for a while what they once knew (see `fencing`):
+//! what each changes or looks at besides its object and its place, from when it leaves until it is
+//! over.
+
+use crate::clerk::Leads;
+use crate::realm::Realm;
+use crate::translate::Meaning;
+use midas_core::id::ServerId;
+use midas_core::key::Key;
+use midas_core::op::Op;
+use midas_core::route::apart::Side;
+use midas_core::shard::{Busy, UnderWay, listing};
+use midas_core::time::Time;
+
+/// What a call does with something besides its object and its place.
+enum How {
+    /// It changes it; alone, or beside others at the same server.
+    Changed { key: Key, alone: bool },
+    /// It must not meet the other side there.
+    Met { key: Key, side: Side },
+}
+
+impl Realm {
+    /// A call leaves for a server: what it changes or reads besides its object and place counts as
+    /// being changed or read until it is over. None: another call that it must not meet is under way.
+    pub(crate) fn leave_too(
+        &self,
+        now: Time,
+        meaning: &Meaning,
+        also: &[Key],
+        server: ServerId,
+    ) -> Option<Vec<(Key, UnderWay)>> {
+        let mut under_way = Vec::new();
+        for (place, how) in self.met_too(meaning, also) {
+            // The part is let go before others are locked.
+            let left = {
+                let shard = &mut self.part(place).shard;
+                match how {
+                    How::Changed { key, alone } => shard.leave_too(now, key, alone, server),
+                    How::Met { key, side } => shard.meet_too(now, key, side),
+                }
+            };
+            match left {
+                Ok(left) => under_way.push((place, left)),
+                Err(Busy) => {
+                    self.over_too(now, under_way);
+                    return None;
+                }
+            }
+        }
+        Some(under_way)
+    }
+
+    /// What a call meets besides its object and place, each in the part of a key.
+    fn met_too(&self, meaning: &Meaning, also: &[Key]) -> Vec<(Key, How)> {
+        if !self.stale() {
+            return Vec::new();
+        }
+        let (renames, Meaning { op, place, object, second, .. }) = (meaning.op == Op::Rename, *meaning);
+        // Many change a directory at a time.
+        let directory = second.filter(|_| renames).map(|(directory, _)| directory);
+        let changed = |key: &Key| (*key, How::Changed { key: *key, alone: directory != Some(*key) });
+        let mut met: Vec<(Key, How)> = also.iter().map(changed).collect();
+        if let Some((directory, name)) = second.filter(|(_, name)| renames && *name != object) {
+            met.push((directory, How::Changed { key: name, alone: true }));
+        }
+        if renames {
+            let other = directory.filter(|directory| *directory != place);
+            let listed = |key| (key, How::Met { key: listing(key), side: Side::Changes });
+            met.extend([Some(place), other].into_iter().flatten().map(listed));
+        }
+        if op == Op::Lookup {
+            // A server that is asked for a name looks at its object.
+            let found = self.part(place).names.find(object).and_then(Leads::object);
+            met.extend(found.map(|key| (key, How::Met { key, side: Side::Reads })));
+        }
+        met
+    }
+
+    /// It is over.
+    pub(crate) fn over_too(&self, now: Time, under_way: Vec<(Key, UnderWay)>) {
+        for (part, under_way) in under_way {
+            self.part(part).shard.over(now, under_way);
+        }
+    }
+}
