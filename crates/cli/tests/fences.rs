@@ -148,33 +148,33 @@ fn nothing_old_is_told_through_it_though_servers_believe_what_they_once_knew() {
 }
 
 /// The same over heads of Ganesha with the settings that they come with. One such head alone, with
-/// nothing before it, tells old things where several calls change one object at a time, refuses
-/// listings and leaves calls without an answer. Through MIDAS three heads tell less of that, as a
-/// soak shows.
+/// nothing before it, tells old things where several calls change and read one object at a time,
+/// refuses listings and leaves calls without an answer.
 #[test]
-fn over_stock_heads_hardly_anything_is_old() {
+fn over_stock_heads_nothing_old_is_told_either() {
     if !require(Part::Ganesha) {
         return;
     }
-    let (scratch, calls) = (Scratch::new(), soak().unwrap_or(20_000));
+    let (scratch, calls) = (Scratch::new(), soak().unwrap_or(40_000));
     let told = |endpoint: Endpoint, calls| reported(&Coherence { calls, ..load(target(endpoint), &scratch, calls) });
-    let alone = Ganesha::start(1, 60);
-    let (_, directly) = told(alone.heads()[0].clone(), calls);
-    drop(alone);
     let ganesha = Ganesha::start(3, 60);
     let without = Site { staleness: "0s", ..Site::of(ganesha.heads()) }.start();
     let (_, unfenced) = told(without.endpoint(), 20_000);
     assert!(unfenced.violations > 1000, "the heads believe nothing: this test shows nothing");
     drop((without, ganesha));
+    if soak().is_some() {
+        let alone = Ganesha::start(1, 60);
+        let (_, directly) = told(alone.heads()[0].clone(), calls);
+        println!("one head, directly: {} violations", directly.violations);
+    }
     let ganesha = Ganesha::start(3, 60);
     let proxy = Site { staleness: "65s", ..Site::of(ganesha.heads()) }.start();
     start_is_over();
     let (done, report) = told(proxy.endpoint(), calls);
-    println!("directly {}, through MIDAS {}; {}", directly.violations, report.violations, bound(&proxy));
-    // A head that has missed a change tells the old state until the next one: a short run sees many of these, or none.
-    let most = soak().map_or(unfenced.violations / 100, |_| directly.violations / 4);
-    assert!(report.violations <= most, "{done:?} {report:#?}");
-    assert!(done.failed <= calls / 1000, "{done:?}");
+    println!("{}", bound(&proxy));
+    assert_eq!(report.violations, 0, "{done:?} {report:#?}");
+    // A head drops a call now and then (docs/consistency.md).
+    assert!(done.failed <= calls / 10_000, "{done:?}");
 }
 
 /// A CREATE that cuts a file goes to the head of its name, while another head may have changed the

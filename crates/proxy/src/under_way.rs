@@ -43,7 +43,9 @@ impl Realm {
             match left {
                 Ok(left) => under_way.push((place, left)),
                 Err(Busy) => {
-                    self.over_too(now, under_way);
+                    for (part, under_way) in under_way {
+                        self.part(part).shard.give_back(now, under_way);
+                    }
                     return None;
                 }
             }
@@ -59,8 +61,11 @@ impl Realm {
         let (renames, Meaning { op, place, object, second, .. }) = (meaning.op == Op::Rename, *meaning);
         // Many change a directory at a time.
         let directory = second.filter(|_| renames).map(|(directory, _)| directory);
-        let changed = |key: &Key| (*key, How::Changed { key: *key, alone: directory != Some(*key) });
-        let mut met: Vec<(Key, How)> = also.iter().map(changed).collect();
+        let alone = |key: Key| directory != Some(key);
+        let changed = also.iter().map(|key| (*key, How::Changed { key: *key, alone: alone(*key) }));
+        let objects = also.iter().filter(|key| alone(**key));
+        let unread = objects.map(|key| (*key, How::Met { key: *key, side: Side::Changes }));
+        let mut met: Vec<(Key, How)> = unread.chain(changed).collect();
         if let Some((directory, name)) = second.filter(|(_, name)| renames && *name != object) {
             met.push((directory, How::Changed { key: name, alone: true }));
         }

@@ -586,8 +586,9 @@ impl Loop {
         let Held { errand, record, claim, turn, .. } = &mut *call;
         if let Err(wait) = errand.send(now, shared, links, buffers, (record, claim, turn)) {
             call.bound = wait.bound;
+            let busy = wait.why == Some(Exclusion::FencedElsewhere);
             // Whoever was to be asked instead does not answer: anyone may.
-            call.errand.wishes.instead = None;
+            call.errand.wishes.instead = call.errand.wishes.instead.filter(|_| busy);
             self.held.push_back(call);
         }
     }

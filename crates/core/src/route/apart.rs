@@ -15,6 +15,8 @@ pub struct Apart {
     by_object: BTreeMap<Key, Entry>,
     /// How many were left when those that nobody needs were last cleared away.
     swept: usize,
+    /// They are not cleared away again before.
+    rests_until: Time,
 }
 
 /// One of the two kinds of calls.
@@ -44,28 +46,29 @@ struct Entry {
     under_way: u32,
     /// The other side's turn, while it lies in the future: it had to wait, and may be gone.
     turn_until: Time,
-    /// The time from which the other side has had to wait.
-    waits_since: Time,
+    /// The time at which this side came in.
+    since: Time,
+    /// The last time at which a call of it came in first, or ended.
+    moved_at: Time,
 }
 
 impl Apart {
     /// A call of a side wants to leave.
     pub fn enter(&mut self, now: Time, object: Key, side: Side) -> Enter {
         let Some(entry) = self.by_object.get_mut(&object) else {
-            if !self.has_room(now) {
-                return Enter::Uncounted;
-            }
-            self.by_object.insert(object, Entry { side, under_way: 1, turn_until: Time::ZERO, waits_since: now });
-            return Enter::Counted;
+            return self.insert(now, object, Entry { under_way: 1, ..Entry::of(now, side) });
         };
         if entry.side == side {
-            if now < entry.turn_until {
+            if entry.yields(now) {
                 return Enter::Busy;
             }
         } else if entry.under_way > 0 {
-            return entry.waits(now);
+            return entry.kept_waiting(now);
         } else {
-            (entry.side, entry.turn_until) = (side, Time::ZERO);
+            *entry = Entry::of(now, side);
+        }
+        if entry.under_way == 0 {
+            entry.moved_at = now;
         }
         entry.under_way += 1;
         Enter::Counted
@@ -75,32 +78,56 @@ impl Apart {
     pub fn leave(&mut self, now: Time, object: Key) {
         if let Some(entry) = self.by_object.get_mut(&object) {
             entry.under_way = entry.under_way.saturating_sub(1);
+            entry.moved_at = now;
             if !entry.counts(now) {
                 self.by_object.remove(&object);
             }
         }
     }
 
-    fn has_room(&mut self, now: Time) -> bool {
-        if self.by_object.len() >= SWEEP_LEAST.max(2 * self.swept) {
+    /// A call that counted does not leave, for another reason. It will ask again, and its side has
+    /// the next turn.
+    pub fn give_back(&mut self, now: Time, object: Key) {
+        let Some(entry) = self.by_object.get_mut(&object) else { return };
+        entry.under_way = entry.under_way.saturating_sub(1);
+        if entry.under_way == 0 {
+            *entry = Entry { turn_until: now + TURN, ..Entry::of(now, entry.side.other()) };
+        }
+    }
+
+    fn insert(&mut self, now: Time, object: Key, entry: Entry) -> Enter {
+        if self.by_object.len() >= SWEEP_LEAST.max(2 * self.swept).min(OBJECTS_MAX) && self.rests_until <= now {
             self.by_object.retain(|_, entry| entry.counts(now));
             self.swept = self.by_object.len();
+            self.rests_until = now + REST;
         }
-        self.by_object.len() < OBJECTS_MAX
+        if self.by_object.len() >= OBJECTS_MAX {
+            return Enter::Uncounted;
+        }
+        self.by_object.insert(object, entry);
+        Enter::Counted
     }
 }
 
 impl Entry {
-    /// A call of the other side has to wait; not for ever.
-    fn waits(&mut self, now: Time) -> Enter {
-        if now >= self.turn_until {
-            // One that still waits asks again within its turn.
-            if now >= self.turn_until + TURN {
-                self.waits_since = now;
-            }
-            self.turn_until = now + TURN;
+    const fn of(now: Time, side: Side) -> Self {
+        Self { side, under_way: 0, turn_until: Time::ZERO, since: now, moved_at: now }
+    }
+
+    /// Whether a call of the side that came in last must wait: it is the other side's turn. Those that
+    /// come together go together.
+    fn yields(&self, now: Time) -> bool {
+        now < self.turn_until && (self.under_way == 0 || now.since(self.since) >= TOGETHER)
+    }
+
+    /// A call of the other side has to wait, and is next; but not behind a call that hangs.
+    fn kept_waiting(&mut self, now: Time) -> Enter {
+        if now.since(self.moved_at) >= WAIT_MAX {
+            self.turn_until = Time::ZERO;
+            return Enter::Uncounted;
         }
-        if now.since(self.waits_since) >= WAIT_MAX { Enter::Uncounted } else { Enter::Busy }
+        self.turn_until = now + TURN;
+        Enter::Busy
     }
 
     fn counts(&self, now: Time) -> bool {
@@ -108,14 +135,28 @@ impl Entry {
     }
 }
 
-/// How long a side waits for a call of the other that may be gone.
+impl Side {
+    const fn other(self) -> Self {
+        match self {
+            Self::Reads => Self::Changes,
+            Self::Changes => Self::Reads,
+        }
+    }
+}
+
+/// How long a side waits for a call of the other that may be gone. Whoever waits asks several times in
+/// this time.
 const TURN: Span = Span::from_millis(100);
-/// A call waits no longer for the other side, whose server may hang.
+/// How long calls of a side follow each other before the other side, if it waits, is next.
+const TOGETHER: Span = Span::from_millis(2);
+/// Calls of which none ended for so long hang with their server: nobody waits for them.
 const WAIT_MAX: Span = Span::from_secs(1);
 /// Objects that calls are counted of.
 const OBJECTS_MAX: usize = 1 << 16;
 /// Fewer are not worth clearing away.
 const SWEEP_LEAST: usize = 1024;
+/// How long a table rests that was cleared away.
+const REST: Span = Span::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -125,7 +166,7 @@ mod tests {
     const OBJECT: Key = Key(1);
 
     fn at(millis: u64) -> Time {
-        Time::from_nanos(1 + millis * 1_000_000)
+        Time::from_nanos(1_000_000_000 + millis * 1_000_000)
     }
 
     #[test]
@@ -147,14 +188,16 @@ mod tests {
         let mut apart = Apart::default();
         apart.enter(at(0), OBJECT, Reads);
         assert_eq!(apart.enter(at(1), OBJECT, Changes), Enter::Busy);
+        assert_eq!(apart.enter(at(1), OBJECT, Reads), Enter::Counted, "it comes with the first");
         assert_eq!(apart.enter(at(2), OBJECT, Reads), Enter::Busy, "a change is next");
+        apart.leave(at(3), OBJECT);
         apart.leave(at(3), OBJECT);
         assert_eq!(apart.enter(at(4), OBJECT, Reads), Enter::Busy, "also when none is under way");
         assert_eq!(apart.enter(at(4), OBJECT, Changes), Enter::Counted);
-        assert_eq!(apart.enter(at(5), OBJECT, Reads), Enter::Busy);
-        assert_eq!(apart.enter(at(5), OBJECT, Changes), Enter::Busy, "a read is next");
-        apart.leave(at(6), OBJECT);
-        assert_eq!(apart.enter(at(6), OBJECT, Reads), Enter::Counted);
+        assert_eq!(apart.enter(at(6), OBJECT, Reads), Enter::Busy);
+        assert_eq!(apart.enter(at(6), OBJECT, Changes), Enter::Busy, "a read is next");
+        apart.leave(at(7), OBJECT);
+        assert_eq!(apart.enter(at(7), OBJECT, Reads), Enter::Counted);
     }
 
     #[test]
@@ -170,13 +213,41 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_server_that_hangs_nobody_waits_for_long() {
+    fn one_that_still_waits_keeps_its_turn_however_long_calls_take() {
+        let mut apart = Apart::default();
+        [0, 400, 800].map(|millis| apart.enter(at(millis), OBJECT, Reads));
+        for millis in (801..1800).step_by(40) {
+            assert_eq!(apart.enter(at(millis), OBJECT, Changes), Enter::Busy);
+            assert_eq!(apart.enter(at(millis), OBJECT, Reads), Enter::Busy);
+            if [881, 1281].contains(&millis) {
+                apart.leave(at(millis), OBJECT);
+            }
+        }
+        apart.leave(at(1800), OBJECT);
+        assert_eq!(apart.enter(at(1800), OBJECT, Changes), Enter::Counted);
+    }
+
+    #[test]
+    fn behind_a_call_that_hangs_nobody_waits_for_long_nor_twice() {
         let mut apart = Apart::default();
         apart.enter(at(0), OBJECT, Changes);
-        assert!((5000..6000).step_by(50).all(|millis| apart.enter(at(millis), OBJECT, Reads) == Enter::Busy));
-        assert_eq!(apart.enter(at(6000), OBJECT, Reads), Enter::Uncounted);
-        // The next one comes much later: it waits by itself.
-        assert_eq!(apart.enter(at(9000), OBJECT, Reads), Enter::Busy);
+        assert!((0..1000).step_by(50).all(|millis| apart.enter(at(millis), OBJECT, Reads) == Enter::Busy));
+        for millis in [1000, 1001, 9000] {
+            assert_eq!(apart.enter(at(millis), OBJECT, Reads), Enter::Uncounted);
+            assert_eq!(apart.enter(at(millis), OBJECT, Changes), Enter::Counted, "nobody has a turn");
+            apart.leave(at(millis - 1000), OBJECT);
+        }
+    }
+
+    #[test]
+    fn who_has_its_turn_and_cannot_leave_keeps_it() {
+        let mut apart = Apart::default();
+        apart.enter(at(0), OBJECT, Changes);
+        apart.give_back(at(0), OBJECT);
+        assert_eq!(apart.enter(at(50), OBJECT, Reads), Enter::Busy);
+        assert_eq!(apart.enter(at(60), OBJECT, Changes), Enter::Counted);
+        apart.give_back(at(60), OBJECT);
+        assert_eq!(apart.enter(at(160), OBJECT, Reads), Enter::Counted, "it does not come back");
     }
 
     #[test]
@@ -187,5 +258,11 @@ mod tests {
         assert_eq!(enter(1 << 40), Enter::Uncounted);
         apart.leave(at(0), Key(7));
         assert_eq!(apart.enter(at(0), Key(1 << 40), Reads), Enter::Counted);
+        for key in 0..OBJECTS_MAX as u64 {
+            apart.enter(at(1), Key(key), Changes);
+            apart.leave(at(1), Key(key));
+        }
+        assert_eq!(apart.enter(at(2), Key(1 << 41), Reads), Enter::Uncounted, "all of these may come back");
+        assert_eq!(apart.enter(at(102), Key(1 << 41), Reads), Enter::Counted);
     }
 }

@@ -120,8 +120,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             Some((_, Enter::Uncounted)) | None => None,
         };
         let fenced = if target.op.mutates() { self.fence_own(now, target, server, home) } else { Some([None; 2]) };
-        if fenced.is_none() {
-            self.over(now, UnderWay { apart, fenced: [None; 2] });
+        if let (None, Some(key)) = (fenced, apart) {
+            self.apart.give_back(now, key);
         }
         fenced.map(|fenced| UnderWay { fenced, apart })
     }
@@ -165,32 +165,26 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
-    /// A mutation of something else changes this object too, or a name, and leaves for a server. One
-    /// that must do so alone meets no read of it either.
+    /// A mutation of something else changes this object too, or a name, and leaves for a server.
     pub fn leave_too(&mut self, now: Time, key: Key, alone: bool, server: ServerId) -> Result<UnderWay, Busy> {
-        let apart = match alone {
-            true => self.enter(now, key, Side::Changes)?,
-            false => None,
-        };
-        match self.leaves(now, (key, alone), server) {
-            Ok(fenced) => Ok(UnderWay { fenced: [fenced, None], apart }),
-            Err(Busy) => {
-                self.over(now, UnderWay { fenced: [None; 2], apart });
-                Err(Busy)
-            }
-        }
+        self.leaves(now, (key, alone), server).map(|key| UnderWay { fenced: [key, None], apart: None })
     }
 
     /// A call reads this object too, or changes it in a way that no read may meet, and leaves for a server.
     pub fn meet_too(&mut self, now: Time, key: Key, side: Side) -> Result<UnderWay, Busy> {
-        self.enter(now, key, side).map(|apart| UnderWay { fenced: [None; 2], apart })
+        let apart = match self.apart.enter(now, key, side) {
+            Enter::Counted => Some(key),
+            Enter::Uncounted => None,
+            Enter::Busy => return Err(Busy),
+        };
+        Ok(UnderWay { fenced: [None; 2], apart })
     }
 
-    fn enter(&mut self, now: Time, key: Key, side: Side) -> Result<Option<Key>, Busy> {
-        match self.apart.enter(now, key, side) {
-            Enter::Counted => Ok(Some(key)),
-            Enter::Uncounted => Ok(None),
-            Enter::Busy => Err(Busy),
+    /// A call that was to be under way does not leave now, and will ask again.
+    pub fn give_back(&mut self, now: Time, UnderWay { fenced, apart }: UnderWay) {
+        self.spare(now, fenced);
+        if let Some(key) = apart {
+            self.apart.give_back(now, key);
         }
     }
 
