@@ -106,9 +106,10 @@ fn over_stock_heads_no_server_has_most_of_the_calls() {
     }
     let ganesha = Ganesha::start(3, 60);
     let proxy = Site { staleness: "65s", ..Site::of(ganesha.heads()) }.start();
-    // The aim is 1.3, which `make soak` asks for, when nothing is bound by the start any more.
-    let most = if start_is_over() { 1.3 } else { 2.4 };
-    let median = busiest_of_seeds(&proxy, 1800);
+    // The aim is 1.3, which `make soak` asks for, when nothing is bound by the start any more, and at
+    // a rate at which heads have queues: where none has one nothing is worth moving.
+    let (most, rate) = if start_is_over() { (1.3, 9000) } else { (2.4, 1800) };
+    let median = busiest_of_seeds(&proxy, rate);
     assert!(median <= most, "{median:.2}");
 }
 

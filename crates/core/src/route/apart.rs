@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn one_that_still_waits_keeps_its_turn_however_long_calls_take() {
         let mut apart = Apart::default();
-        [0, 400, 800].map(|millis| apart.enter(at(millis), OBJECT, Reads));
+        assert!([0, 400, 800].map(|millis| apart.enter(at(millis), OBJECT, Reads)) == [Enter::Counted; 3]);
         for millis in (801..1800).step_by(40) {
             assert_eq!(apart.enter(at(millis), OBJECT, Changes), Enter::Busy);
             assert_eq!(apart.enter(at(millis), OBJECT, Reads), Enter::Busy);
