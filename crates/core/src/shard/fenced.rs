@@ -51,7 +51,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
-    /// Whether a name that was changed may be looked up anywhere by whoever knows what it resolves to.
+    /// Whether a name that was changed may be looked up anywhere by whoever knows what it resolves
+    /// to.
     pub fn name_is_settled(&self, now: Time, name: Key, directory: Key) -> bool {
         self.fences.name_is_settled(now, name, directory)
     }
@@ -67,17 +68,20 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         self.fences.knew(then, object, server).unwrap_or_else(at_home)
     }
 
-    /// The same of an object that is new: where nothing is known of it in particular, nobody knows anything old.
+    /// The same of an object that is new: where nothing is known of it in particular, nobody knows
+    /// anything old.
     pub fn knew_new(&self, then: Time, object: Key, server: ServerId) -> bool {
         self.fences.knew(then, object, server).unwrap_or(true)
     }
 
-    /// Whether a mutation of this object has left, or come back, since then, as far as its fence tells.
+    /// Whether a mutation of this object has left, or come back, since then, as far as its fence
+    /// tells.
     pub fn changed_since(&self, then: Time, object: Key) -> bool {
         self.fences.lasts_past(object, then + self.staleness)
     }
 
-    /// A mutation of something else changes this object too, at this server; a fence that another server holds stays if `moves` is false.
+    /// A mutation of something else changes this object too, at this server; a fence that another
+    /// server holds stays if `moves` is false.
     pub fn raise(&mut self, now: Time, object: Key, server: ServerId, moves: bool) {
         let held = self.fences.find(now, object).is_some_and(|at| at != server);
         if moves || !held {
@@ -92,17 +96,17 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         }
     }
 
-    /// A call on an object that another server may not know the newest state of goes where it was changed; while that is not known of each
-    /// object, home.
+    /// A call on an object that another server may not know the newest state of goes where it was
+    /// changed; while that is not known of each object, home.
     pub(super) fn fenced(&self, now: Time, servers: &Servers, target: Target) -> Target {
         let bound = target.bound.or_else(|| self.fenced_at(now, servers, &target));
         Target { bound, ..target }
     }
 
-    /// A call leaves for a server. Until a mutation is over, what it changes is read where it runs. None:
-    /// another server is just changing the same; or a SETATTR, of two of which a head of Ganesha
-    /// may take the first for the last; or a read or a change that the call must not meet; or no
-    /// fence is free: then its object must be changed at home.
+    /// A call leaves for a server. Until a mutation is over, what it changes is read where it runs.
+    /// None: another server is just changing the same; or a SETATTR, of two of which a head of
+    /// Ganesha may take the first for the last; or a read or a change that the call must not meet;
+    /// or no fence is free: then its object must be changed at home.
     pub(super) fn leave(
         &mut self,
         now: Time,
@@ -170,7 +174,8 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         self.leaves(now, (key, alone), server).map(|key| UnderWay { fenced: [key, None], apart: None })
     }
 
-    /// A call reads this object too, or changes it in a way that no read may meet, and leaves for a server.
+    /// A call reads this object too, or changes it in a way that no read may meet, and leaves for a
+    /// server.
     pub fn meet_too(&mut self, now: Time, key: Key, side: Side) -> Result<UnderWay, Busy> {
         let apart = match self.apart.enter(now, key, side) {
             Enter::Counted => Some(key),
@@ -221,8 +226,8 @@ pub fn listing(directory: Key) -> Key {
     directory.child(LISTING)
 }
 
-/// What a call must not meet others at. WRITEs of one file go together with everything: there would be
-/// none but waiting otherwise.
+/// What a call must not meet others at. WRITEs of one file go together with everything: there would
+/// be none but waiting otherwise.
 fn kept_apart(target: &Target) -> Option<Key> {
     match target.op {
         Op::Getattr | Op::Access | Op::Read | Op::Readlink | Op::Setattr => Some(target.object),
