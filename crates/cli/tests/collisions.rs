@@ -96,7 +96,7 @@ fn a_call_with_the_number_and_the_key_of_another_is_executed_at_another_member_t
     assert_eq!(nfsd.executed("MKDIR").iter().sum::<u64>(), u64::from(2 * CALLS));
 }
 
-/// That of [`Key::of`].
+/// The salt of [`Key::of`].
 const SALT: u64 = 0x6d69_6461_7321_0001;
 const DIRECTORIES: u32 = 150;
 const CALLS: u32 = 16;

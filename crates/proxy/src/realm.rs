@@ -80,7 +80,7 @@ pub(crate) struct Sent {
     pub(crate) epoch: Option<Epoch>,
     /// What it changes besides its object and its place.
     also: Vec<Key>,
-    /// What counts as being changed or read besides until it ends, each in the part of a key.
+    /// Other keys that count as being changed or read until it ends, each with the key of its part.
     also_under_way: Vec<(Key, UnderWay)>,
     /// What is known of the object that it makes.
     pub(crate) makes: Makes,

@@ -12,11 +12,11 @@ use midas_core::route::apart::Side;
 use midas_core::shard::{Busy, UnderWay, listing};
 use midas_core::time::Time;
 
-/// What a call does with something besides its object and its place.
+/// The part that a call takes in something besides its object and its place.
 enum How {
-    /// It changes it; alone, or beside others at the same server.
+    /// The call changes it; alone, or beside others at the same server.
     Changed { key: Key, alone: bool },
-    /// It must not meet the other side there.
+    /// The call must not meet the other side there.
     Met { key: Key, side: Side },
 }
 
@@ -53,7 +53,7 @@ impl Realm {
         Some(under_way)
     }
 
-    /// What a call meets besides its object and place, each in the part of a key.
+    /// Everything that a call meets besides its object and place, each with the key of its part.
     fn met_too(&self, meaning: &Meaning, also: &[Key]) -> Vec<(Key, How)> {
         if !self.stale() {
             return Vec::new();
@@ -82,7 +82,7 @@ impl Realm {
         met
     }
 
-    /// It is over.
+    /// The call is over.
     pub(crate) fn over_too(&self, now: Time, under_way: Vec<(Key, UnderWay)>) {
         for (part, under_way) in under_way {
             self.part(part).shard.over(now, under_way);

@@ -13,9 +13,9 @@ use alloc::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
     by_object: BTreeMap<Key, Entry>,
-    /// How many were left when those that nobody needs were last cleared away.
+    /// The number of entries that the last clearing left.
     swept: usize,
-    /// They are not cleared away again before.
+    /// The next clearing comes no sooner.
     rests_until: Time,
 }
 
@@ -28,12 +28,12 @@ pub enum Side {
     Changes,
 }
 
-/// What becomes of a call that wants to leave.
+/// The answer to a call that wants to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enter {
-    /// It may, and counts as under way.
+    /// The call may leave, and counts as under way.
     Counted,
-    /// It may, and does not count: there is no room, or it has waited for too long.
+    /// The call may leave, and does not count: there is no room, or the other side hangs.
     Uncounted,
     /// The other side is under way, or has its turn next.
     Busy,
@@ -114,8 +114,8 @@ impl Entry {
         Self { side, under_way: 0, turn_until: Time::ZERO, since: now, moved_at: now }
     }
 
-    /// Whether a call of the side that came in last must wait: it is the other side's turn. Those that
-    /// come together go together.
+    /// True if a call of the side that came in last must wait, because the other side is next.
+    /// Calls that come together go together.
     fn yields(&self, now: Time) -> bool {
         now < self.turn_until && (self.under_way == 0 || now.since(self.since) >= TOGETHER)
     }
@@ -144,10 +144,10 @@ impl Side {
     }
 }
 
-/// How long a side waits for a call of the other that may be gone. Whoever waits asks several times in
-/// this time.
+/// The time that a side waits for a call of the other that may be gone. A call that waits asks
+/// several times in this time.
 const TURN: Span = Span::from_millis(100);
-/// How long calls of a side follow each other before the other side, if it waits, is next.
+/// The time in which calls of a side follow each other before the other side, if it waits, is next.
 const TOGETHER: Span = Span::from_millis(2);
 /// Calls of which none ended for so long hang with their server: nobody waits for them.
 const WAIT_MAX: Span = Span::from_secs(1);
@@ -155,7 +155,7 @@ const WAIT_MAX: Span = Span::from_secs(1);
 const OBJECTS_MAX: usize = 1 << 16;
 /// Fewer are not worth clearing away.
 const SWEEP_LEAST: usize = 1024;
-/// How long a table rests that was cleared away.
+/// The least time between two clearings.
 const REST: Span = Span::from_millis(100);
 
 #[cfg(test)]

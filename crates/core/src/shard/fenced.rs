@@ -13,13 +13,13 @@ use crate::servers::Servers;
 use crate::time::{Span, Time};
 use core::hash::Hash;
 
-/// What counts as being read or changed by a call until it ends. Must be given back to
+/// The keys that count as being read or changed by a call until it ends. Must be given back to
 /// [`Shard::over`].
 #[derive(Debug, Default)]
 pub struct UnderWay {
     /// Its object, and the directory that names it, if it changes them.
     fenced: [Option<Key>; 2],
-    /// What it must not meet others at.
+    /// The key at which it must not meet the other side.
     apart: Option<Key>,
 }
 
@@ -130,7 +130,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         fenced.map(|fenced| UnderWay { fenced, apart })
     }
 
-    /// What a mutation changes counts as being changed.
+    /// Counts the object or the name and directory of a mutation as being changed.
     fn fence_own(
         &mut self,
         now: Time,
@@ -142,7 +142,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             let object = self.leaves(now, (target.object, target.op == Op::Setattr), server).ok()?;
             return (object.is_some() || home == Some(server)).then_some([object, None]);
         }
-        // Of a name one mutation is under way at a time: who comes second may change what the first has made.
+        // Of a name one mutation is under way at a time: the second may change what the first has made.
         let name = match self.fences.leave(now, target.object, true, server) {
             Leave::Counted => Some(target.object),
             // Its directory is searched where this runs.
@@ -226,8 +226,8 @@ pub fn listing(directory: Key) -> Key {
     directory.child(LISTING)
 }
 
-/// What a call must not meet others at. WRITEs of one file go together with everything: there would
-/// be none but waiting otherwise.
+/// The key at which a call must not meet the other side. WRITEs of one file go beside everything:
+/// its readers and writers would do nothing but wait otherwise.
 fn kept_apart(target: &Target) -> Option<Key> {
     match target.op {
         Op::Getattr | Op::Access | Op::Read | Op::Readlink | Op::Setattr => Some(target.object),
