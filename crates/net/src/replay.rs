@@ -296,7 +296,13 @@ impl Kept {
             self.make_way();
         }
         let Self { queues, of_client, index, .. } = self;
-        let queue = *of_client.entry(call.client).or_insert_with(|| queues.insert(Queue::new(call.client)) as u32);
+        // Its queue may have made way.
+        let own = own.filter(|own| queues.get(*own as usize).is_some_and(|queue| queue.client == call.client));
+        let queue = own.unwrap_or_else(|| {
+            let queue = queues.insert(Queue::new(call.client)) as u32;
+            of_client.insert(call.client, queue);
+            queue
+        });
         let number = queues[queue as usize].push(now, call.digest, results);
         let digest = |at: &At| queues[at.queue as usize].answer(at.number).digest.word();
         index.insert_unique(call.digest.word(), At { queue, number }, digest);

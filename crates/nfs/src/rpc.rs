@@ -1,6 +1,6 @@
 //! ONC RPC version 2 (RFC 5531): the header of a call, the header of a reply, and every way to refuse a call.
 
-use crate::xdr::{Malformed, Reader, put};
+use crate::xdr::{Malformed, Reader, padded, put};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -54,6 +54,16 @@ impl<'a> Call<'a> {
         let credential = OpaqueAuth::decode(&mut from).map_err(|_| refuse(Refusal::Auth(AuthStat::BADCRED)))?;
         let verifier = OpaqueAuth::decode(&mut from).map_err(|_| refuse(Refusal::Auth(AuthStat::BADVERF)))?;
         Ok(Self { xid, program, version, procedure, credential, verifier, args: from.rest() })
+    }
+
+    /// The arguments of a record that [`Call::decode`] has read before: nothing but lengths is
+    /// looked at.
+    pub fn args_of(record: &'a [u8]) -> Option<&'a [u8]> {
+        let behind_auth = |from: &'a [u8]| {
+            let [_, _, _, _, b0, b1, b2, b3] = *from.first_chunk()?;
+            from.get(8 + padded(u32::from_be_bytes([b0, b1, b2, b3]) as usize)..)
+        };
+        behind_auth(behind_auth(record.get(HEAD..)?)?)
     }
 
     /// Appends the header and the arguments that it holds.
@@ -346,6 +356,8 @@ impl<'a> AuthSys<'a> {
 /// The one version of RPC that is in use.
 pub const RPC_VERSION: u32 = 2;
 const GIDS: usize = 16;
+/// Bytes of a call before its credential.
+const HEAD: usize = 24;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const MSG_ACCEPTED: u32 = 0;

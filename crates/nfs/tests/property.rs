@@ -164,6 +164,21 @@ fn a_cut_reply_is_no_reply_and_a_cut_listing_does_not_end() {
 }
 
 #[test]
+fn the_arguments_of_a_call_are_found_by_its_lengths_alone() {
+    check((opaque_auth(&[flavor::NONE, flavor::SYS]), any::<u32>()), |(auth, xid)| {
+        let args = [1, 2, 3, 4];
+        let call =
+            rpc::Call { xid, program: 1, version: 2, procedure: 3, credential: auth, verifier: auth, args: &args };
+        let record = bytes(|out| call.encode(out));
+        assert_eq!(rpc::Call::args_of(&record), Some(&args[..]));
+        for end in 0..record.len() {
+            let decoded = rpc::Call::decode(&record[..end]).ok().map(|call| call.args);
+            assert_eq!(rpc::Call::args_of(&record[..end]), decoded, "{end} bytes");
+        }
+    });
+}
+
+#[test]
 fn a_cut_header_is_refused_or_unanswerable() {
     check((opaque_auth(&[flavor::NONE, flavor::SYS]), any::<u32>()), |(auth, xid)| {
         let call = rpc::Call { xid, program: 1, version: 2, procedure: 3, credential: auth, verifier: auth, args: b"" };

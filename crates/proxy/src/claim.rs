@@ -15,7 +15,7 @@ use midas_core::key::Key;
 use midas_core::op::Op;
 use midas_core::peer::lease::{AttemptId, Outcome};
 use midas_core::time::Time;
-use midas_nfs::nfs3::{self, Procedure};
+use midas_nfs::nfs3::{self, Procedure, Reply};
 use midas_nfs::rpc::{self, Credential};
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ pub(crate) fn prepare(
         let told = changes && !procedure.idempotent() && shared.accord().is_some();
         return Prepared::Ready(told.then(|| Claim::Changes(Box::default())));
     }
-    let call = rpc::Call::decode(record).ok().and_then(|call| nfs3::Call::decode(procedure, call.args).ok());
+    let call = rpc::Call::args_of(record).and_then(|args| nfs3::Call::decode(procedure, args).ok());
     // It was decoded when it came.
     let Some(call) = call else { return Prepared::Ready(None) };
     let new = || Waiter { since, number: shared.wakes.number(), event_loop };
@@ -278,7 +278,9 @@ pub(crate) fn changed(
             (ended, ..) => ended,
         };
     }
-    if let Some((accord, new)) = shared.accord().zip(reply.and_then(cached::made)) {
+    if let (Some(accord), Some((procedure, results))) = (shared.accord(), reply)
+        && let Some(new) = Reply::decode(procedure, results).ok().and_then(|reply| cached::made(&reply))
+    {
         // Before it can be asked for: a peer may not have heard of it.
         accord.fetches.dropped(now, new);
     }

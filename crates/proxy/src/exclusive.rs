@@ -12,6 +12,7 @@
 //! so two calls cannot wait for each other.
 
 use crate::event::{Mail, Mailbox};
+use crate::key_map::KeyMap;
 use crate::pool::lock;
 use crate::translate::{Kind, Meaning};
 use crate::verify::Before;
@@ -21,6 +22,7 @@ use midas_core::op::Op;
 use midas_core::peer::lease::{Life, Operation};
 use midas_core::time::Time;
 use midas_nfs::nfs3::Procedure;
+use std::collections::hash_map::Entry::Occupied;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -28,7 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// The keys that calls have taken, and who waits for them.
 #[derive(Default)]
 pub(crate) struct Turns {
-    parts: [Mutex<HashMap<Key, Entry>>; PARTS],
+    parts: [Mutex<KeyMap<Entry>>; PARTS],
     /// Late copies, by their numbers.
     late: Mutex<BTreeMap<u64, Late>>,
     /// How many there are: WRITEs look here alone while there is none.
@@ -262,7 +264,7 @@ impl Turns {
         let _first = self.mailboxes.set(mailboxes);
     }
 
-    fn part(&self, key: Key) -> &Mutex<HashMap<Key, Entry>> {
+    fn part(&self, key: Key) -> &Mutex<KeyMap<Entry>> {
         &self.parts[(key.0 % PARTS as u64) as usize]
     }
 
@@ -294,11 +296,11 @@ impl Turns {
 
     fn release(&self, key: Key) {
         let mut part = lock(self.part(key));
-        let Some(entry) = part.get_mut(&key) else { return };
-        entry.taken = false;
-        let next = entry.next();
-        if entry.idle() && next.is_none() {
-            part.remove(&key);
+        let Occupied(mut entry) = part.entry(key) else { return };
+        entry.get_mut().taken = false;
+        let next = entry.get_mut().next();
+        if entry.get().idle() && next.is_none() {
+            entry.remove();
         }
         drop(part);
         self.wake(key, next);

@@ -97,9 +97,11 @@ impl Loop {
         let Some(results) = results else {
             return self.try_call(now, call);
         };
-        self.shared.whose.learn_from(owner, procedure, &call.record, results);
-        let asked = call.errand.forward.asked(&call.record);
-        self.shared.watch.names.learn_from(meaning.place, asked.name, procedure, results);
+        if let Ok(reply) = Reply::decode(procedure, results) {
+            let asked = call.errand.forward.asked(&call.record);
+            self.shared.whose.learn_from(owner, procedure, &call.record, &reply);
+            self.shared.watch.names.learn_from(meaning.place, asked.name, &reply);
+        }
         if matches!(status(results), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
             self.shared.exports[realm].areas.gone(now, meaning.place);
         }

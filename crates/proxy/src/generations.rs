@@ -1,18 +1,18 @@
 //! A bounded memory: what is used stays, the rest is forgotten a generation at a time. For what can be asked again.
 
+use crate::key_map::KeyMap;
 use midas_core::key::Key;
-use std::collections::HashMap;
 
 /// At most twice [`YOUNG_MAX`] values.
 #[derive(Debug)]
 pub(crate) struct Generations<V> {
-    young: HashMap<Key, V>,
-    old: HashMap<Key, V>,
+    young: KeyMap<V>,
+    old: KeyMap<V>,
 }
 
 impl<V> Default for Generations<V> {
     fn default() -> Self {
-        Self { young: HashMap::new(), old: HashMap::new() }
+        Self { young: KeyMap::default(), old: KeyMap::default() }
     }
 }
 

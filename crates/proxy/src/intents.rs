@@ -617,7 +617,7 @@ fn later(last: &mut Last, entry: Entry) {
     }
 }
 
-const HEAD: &[u8] = b"midas intents of one 1\n";
+const HEAD: &[u8] = b"midas intents of one 2\n";
 /// Answers of calls that must not be executed twice are shorter.
 const ANSWER_MAX: usize = 1024;
 /// What entries take at most.

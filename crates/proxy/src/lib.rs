@@ -34,6 +34,7 @@ mod flight;
 mod generations;
 mod intents;
 mod keeper;
+mod key_map;
 mod life;
 mod link;
 mod made;

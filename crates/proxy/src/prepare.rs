@@ -15,7 +15,7 @@ use midas_core::cache::Ended;
 use midas_core::key::Key;
 use midas_core::peer::lease::{AttemptId, Operation, Refusal};
 use midas_core::time::{Span, Time};
-use midas_nfs::nfs3::Nfsstat3;
+use midas_nfs::nfs3::{Nfsstat3, Reply};
 use std::sync::Arc;
 
 impl Loop {
@@ -265,7 +265,9 @@ impl Loop {
             }
             Refusal::Executed(Some(results)) => {
                 let forward = &call.errand.forward;
-                self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &results);
+                if let Ok(reply) = Reply::decode(forward.procedure, &results) {
+                    self.shared.whose.learn_from(forward.owner, forward.procedure, &call.record, &reply);
+                }
                 self.tally().here(forward.procedure, status(&results));
                 let asked = forward.asked(&call.record);
                 asked.tell((now, self.number), &self.shared, forward.whom, HERE, Some(&results));

@@ -85,23 +85,28 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            self.shared.whose.learn_from(owner, waits.procedure, record, given);
-            self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, waits.procedure, given);
-            self.shared.watch.names.learn_from(place, asked.name, waits.procedure, given);
-        }
-        if let (Some(0), Some(results)) = (status, results) {
-            keep_made(self.shared, (&sent.meaning, turn.as_deref()), (waits.procedure, results));
+            if teaches(waits.procedure, given, self.shared.whose.learns())
+                && let Ok(reply) = Reply::decode(waits.procedure, given)
+            {
+                self.shared.whose.learn_from(owner, waits.procedure, record, &reply);
+                self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
+                self.shared.watch.names.learn_from(place, asked.name, &reply);
+                keep_made(self.shared, &sent.meaning, turn.as_deref(), &reply);
+                learn_of_sender(&self.shared.exports[realm], &sent, &reply, tries);
+            }
         }
         let export = &self.shared.exports[realm];
+        if let (true, false, Some(status), Some(results)) = (export.stale(), resent, status, results)
+            && Realm::changed_nothing(&sent, waits.procedure, Nfsstat3(status), results)
+        {
+            sent.ticket.spare();
+        }
         if let (true, Some(given)) = (export.stale(), changed.as_deref().or(results)) {
             // The answer may be the first copy's.
             let left = if resent { since } else { sent_at };
             let meaning = (&sent.meaning, sent.makes);
             let honest = export.honest((now, left), sent.ticket.route.to, meaning, waits.procedure, given);
             changed = honest.or(changed);
-        }
-        if let (Some(status), Some(results)) = (status, results) {
-            learn_of_sender(export, &mut sent, waits.procedure, (Nfsstat3(status), results), (resent, tries));
         }
         let end = match status.map(Nfsstat3) {
             Some(Nfsstat3::IO | Nfsstat3::SERVERFAULT) => End::Failed,
@@ -328,50 +333,68 @@ impl Relay<'_> {
     }
 }
 
-/// What an answer tells of the server that gave it. A copy of a call may have been executed before it was refused.
-fn learn_of_sender(
-    export: &Realm,
-    sent: &mut Sent,
-    procedure: Procedure,
-    (status, results): (Nfsstat3, &[u8]),
-    (resent, tries): (bool, u8),
-) {
-    if export.stale() && !resent && Realm::changed_nothing(sent, procedure, status, results) {
-        sent.ticket.spare();
+/// Whether anybody learns from these results, which tell of a success; `owners`: whether owners of
+/// handles are remembered. A GETATTR teaches something of devices, sockets and pipes alone.
+fn teaches(procedure: Procedure, results: &[u8], owners: bool) -> bool {
+    let is_special = |ftype: u32| SPECIAL.iter().any(|special| *special as u32 == ftype);
+    match procedure {
+        Procedure::Getattr => {
+            results.get(4..).and_then(<[u8]>::first_chunk).is_some_and(|word| is_special(u32::from_be_bytes(*word)))
+        }
+        Procedure::Null
+        | Procedure::Readlink
+        | Procedure::Read
+        | Procedure::Write
+        | Procedure::Readdir
+        | Procedure::Fsstat
+        | Procedure::Fsinfo
+        | Procedure::Pathconf
+        | Procedure::Commit => false,
+        Procedure::Setattr
+        | Procedure::Lookup
+        | Procedure::Access
+        | Procedure::Create
+        | Procedure::Mkdir
+        | Procedure::Symlink
+        | Procedure::Mknod
+        | Procedure::Link
+        | Procedure::Readdirplus => true,
+        Procedure::Remove | Procedure::Rmdir | Procedure::Rename => owners,
     }
-    if status != Nfsstat3::OK {
-        return;
-    }
+}
+
+/// Learns which devices, sockets and pipes the server knows that gave an answer.
+fn learn_of_sender(export: &Realm, sent: &Sent, reply: &Reply<'_>, tries: u8) {
     let server = sent.ticket.route.to;
-    match Reply::decode(procedure, results) {
-        Ok(Reply::Mknod(Ok(made))) => {
+    match reply {
+        Reply::Mknod(Ok(made)) => {
             made.object.into_iter().for_each(|object| export.known_at(Key::of(object.bytes()), server));
         }
         // Who has looked a special file up knows it.
-        Ok(Reply::Lookup(Ok(found))) if is_special(&found.attributes) => {
+        Reply::Lookup(Ok(found)) if is_special(&found.attributes) => {
             export.known_too(Key::of(found.object.bytes()), server);
         }
-        Ok(Reply::Readdirplus(Ok(page))) => {
+        Reply::Readdirplus(Ok(page)) => {
             for plus in page.entries().map_while(Result::ok).filter(|plus| is_special(&plus.attributes)) {
                 plus.handle.into_iter().for_each(|handle| export.known_too(Key::of(handle.bytes()), server));
             }
         }
-        Ok(reply) if is_of_special(&reply) => match tries {
+        reply if is_of_special(reply) => match tries {
             0 => export.known_too(sent.meaning.object, server),
             // Another server knew nothing of it.
             _ => export.known_at(sent.meaning.object, server),
         },
-        Ok(Reply::Link(Ok(done))) if is_special(&done.attributes) => {
+        Reply::Link(Ok(done)) if is_special(&done.attributes) => {
             sent.meaning.second.into_iter().for_each(|(file, _)| match tries {
                 0 => export.known_too(file, server),
                 _ => export.known_at(file, server),
             });
         }
         // What it may be is not told, but another server did not know it.
-        Ok(Reply::Setattr(Ok(wcc))) if tries > 0 && wcc.after.is_none() => {
+        Reply::Setattr(Ok(wcc)) if tries > 0 && wcc.after.is_none() => {
             export.known_at(sent.meaning.object, server);
         }
-        Ok(_) | Err(_) => {}
+        _ => {}
     }
 }
 
@@ -386,8 +409,7 @@ fn is_of_special(reply: &Reply<'_>) -> bool {
 }
 
 fn is_special(attributes: &PostOpAttr) -> bool {
-    let special = [Ftype3::Blk, Ftype3::Chr, Ftype3::Sock, Ftype3::Fifo];
-    attributes.is_some_and(|attributes| special.contains(&attributes.ftype))
+    attributes.is_some_and(|attributes| SPECIAL.contains(&attributes.ftype))
 }
 
 /// Whether a call is about one object, and names it by its handle.
@@ -395,5 +417,7 @@ pub(crate) fn asks_of_object(procedure: Procedure) -> bool {
     matches!(procedure, Procedure::Getattr | Procedure::Setattr | Procedure::Access | Procedure::Readlink)
 }
 
+/// Objects that a server may know by their names alone.
+const SPECIAL: [Ftype3; 4] = [Ftype3::Blk, Ftype3::Chr, Ftype3::Sock, Ftype3::Fifo];
 /// Room for headers in a record that carries data.
 const OVERHEAD: usize = 4096;

@@ -117,15 +117,16 @@ impl Loop {
 
     /// A call has its results, which no server is asked for any more.
     pub(crate) fn settled(&mut self, now: Time, mut call: Box<Held>, results: &[u8]) {
-        keep_made(
-            &self.shared,
-            (&call.errand.forward.meaning, call.turn.as_deref()),
-            (call.errand.forward.procedure, results),
-        );
+        let Forward { owner, procedure, whom, .. } = call.errand.forward;
+        let reply = Reply::decode(procedure, results).ok();
+        if let Some(reply) = &reply {
+            keep_made(&self.shared, &call.errand.forward.meaning, call.turn.as_deref(), reply);
+        }
         call.claim = self.let_go(now, call.claim.take(), Ended::Done);
         self.resolved(&mut call);
-        let Forward { owner, procedure, whom, .. } = call.errand.forward;
-        self.shared.whose.learn_from(owner, procedure, &call.record, results);
+        if let Some(reply) = &reply {
+            self.shared.whose.learn_from(owner, procedure, &call.record, reply);
+        }
         self.tally().here(procedure, status(results));
         let asked = call.errand.forward.asked(&call.record);
         asked.tell((now, self.number), &self.shared, whom, HERE, Some(results));
@@ -221,8 +222,10 @@ impl Loop {
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, sent, claim, turn, .. } = flight;
-                keep_made(&self.shared, (&sent.meaning, turn.as_deref()), (waits.procedure, &results));
-                self.shared.whose.learn_from(owner, waits.procedure, &record, &results);
+                if let Ok(reply) = Reply::decode(waits.procedure, &results) {
+                    keep_made(&self.shared, &sent.meaning, turn.as_deref(), &reply);
+                    self.shared.whose.learn_from(owner, waits.procedure, &record, &reply);
+                }
                 let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
                 self.shared.exports[realm].settle(now, sent, End::Lost);
@@ -304,22 +307,18 @@ fn decided(shared: &Shared, operation: Option<Operation>, verdict: Verdict) -> V
     let of_member = shared.accord().zip(operation);
     let of_member = of_member.is_some_and(|(accord, operation)| accord.made_by_another(operation, &ours));
     // Every reply that tells of something made begins alike.
-    let made = made((Procedure::Create, &ours));
+    let made = Reply::decode(Procedure::Create, &ours).ok().and_then(|reply| made(&reply));
     let others = of_member || made.is_some_and(|made| shared.made.was_told(made));
     Verdict::Answer(if others { otherwise } else { ours })
 }
 
 /// A call that makes something is about to be answered: what it made is its own, and what its late copies would
 /// cut to a size is kept from others.
-pub(crate) fn keep_made(
-    shared: &Shared,
-    (meaning, turn): (&Meaning, Option<&Exclusive>),
-    (procedure, results): (Procedure, &[u8]),
-) {
+pub(crate) fn keep_made(shared: &Shared, meaning: &Meaning, turn: Option<&Exclusive>, reply: &Reply<'_>) {
     if meaning.op != Op::Create {
         return;
     }
-    if let Some(made) = made((procedure, results)) {
+    if let Some(made) = made(reply) {
         shared.made.note(made);
         if let Some(turn) = turn.filter(|_| meaning.resizes) {
             turn.keeps_file(made);
@@ -336,7 +335,8 @@ pub(crate) fn cut_too_early(flight: &mut Flight, reply: &[u8]) -> bool {
         return false;
     }
     let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
-    let file = results.and_then(|results| made((flight.waits.procedure, results)));
+    let reply = results.and_then(|results| Reply::decode(flight.waits.procedure, results).ok());
+    let file = reply.and_then(|reply| made(&reply));
     file.zip(flight.turn.as_mut()).is_some_and(|(file, turn)| turn.waits_for_file(file))
 }
 

@@ -7,11 +7,12 @@
 //! that do not refuse a wrong one themselves. Where cookies are portable (`cookies`) nothing is tied.
 
 use crate::generations::Generations;
+use crate::key_map::KeyMap;
 use midas_core::id::ServerId;
 use midas_core::key::Key;
 use midas_core::route::feasible::Bound;
 use midas_core::time::{Span, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The ties of one part of the key space.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Ties {
     /// Listings that did not begin at home. No time ends them: clients keep cookies for hours.
     listings: Generations<ServerId>,
     /// Objects that a server which is gone has perhaps changed, and by how many calls. As many as there are such calls.
-    doubts: HashMap<Key, (ServerId, u32)>,
+    doubts: KeyMap<(ServerId, u32)>,
 }
 
 impl Ties {
@@ -93,7 +94,7 @@ impl Ties {
 
 #[derive(Debug, Default)]
 struct Bounded {
-    at: HashMap<Key, Tie>,
+    at: KeyMap<Tie>,
     /// A key that came again is in it twice: its number says which place is its own.
     order: VecDeque<(Key, u64)>,
     number: u64,

@@ -305,14 +305,19 @@ impl Whose {
         }
     }
 
+    /// Whether there is anything to learn: one export owns every handle.
+    pub(crate) const fn learns(&self) -> bool {
+        self.only.is_none()
+    }
+
     /// What a reply shows to a call on an object of this owner: the objects in its directories.
-    pub(crate) fn learn_from(&self, owner: Owner, procedure: Procedure, record: &[u8], results: &[u8]) {
+    pub(crate) fn learn_from(&self, owner: Owner, procedure: Procedure, record: &[u8], reply: &Reply<'_>) {
         let renames = matches!(procedure, Procedure::Remove | Procedure::Rename);
         if self.only.is_some() || !teaches(procedure) || renames && !self.shares(owner) {
             return;
         }
-        let arguments = rpc::Call::decode(record).ok().and_then(|call| Call::decode(procedure, call.args).ok());
-        let (Some(call), Ok(reply)) = (arguments, Reply::decode(procedure, results)) else { return };
+        let arguments = rpc::Call::args_of(record).and_then(|args| Call::decode(procedure, args).ok());
+        let Some(call) = arguments else { return };
         match (call, reply) {
             (Call::Lookup { what }, Reply::Lookup(Ok(found))) if !matches!(what.name, b"." | b"..") => {
                 self.learn(owner, what.dir, Shown::found(found.object, found.attributes.as_ref()).named(what.name));
@@ -344,7 +349,7 @@ impl Whose {
             }
             (Call::Remove { object }, Reply::Remove(Ok(_))) => self.removed(&object),
             (Call::Rename { from, to }, Reply::Rename(Ok(_))) => self.renamed(owner, &from, &to),
-            (Call::Readdirplus { dir, .. }, Reply::Readdirplus(Ok(page))) => self.learn_page(owner, dir, &page),
+            (Call::Readdirplus { dir, .. }, Reply::Readdirplus(Ok(page))) => self.learn_page(owner, dir, page),
             (_, _) => {}
         }
     }

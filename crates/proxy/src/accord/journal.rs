@@ -156,7 +156,7 @@ pub(super) fn place(state: &Path) -> PathBuf {
     state.with_file_name("cluster.intents")
 }
 
-const HEAD: &[u8] = b"midas intents 1\n";
+const HEAD: &[u8] = b"midas intents 2\n";
 /// Some ten thousands of intents: far more than are remembered at most, so that it is begun anew rarely.
 const LENGTH_MAX: usize = 16 << 20;
 

@@ -255,8 +255,9 @@ impl Walk {
         let (procedure, now) = (Procedure::Readdirplus, export.pool.time(Instant::now()));
         self.alone.0.whose.learn_page(Owner::Export(export.number), dir, page);
         let meaning = Meaning::on(Op::List, dir, b"");
-        self.alone.0.watch.names.learn_from(meaning.place, None, procedure, results);
-        export.areas.learn_from(now, left.epoch, &meaning, procedure, results);
+        let reply = Reply::Readdirplus(Ok(*page));
+        self.alone.0.watch.names.learn_from(meaning.place, None, &reply);
+        export.areas.learn_from(now, left.epoch, &meaning, &reply);
         let honest = honest(export, (server, left.left.at), &meaning, procedure, results);
         let learned = match honest.as_deref().map(|honest| Reply::decode(procedure, honest)) {
             None => left.area.cached.learn_names(now, left.left, dir, &self.who, page),

@@ -10,7 +10,7 @@ use crate::wakes::{Waiter, Wakes};
 use midas_core::cache::{Ended, Impossible, Mode};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use midas_nfs::nfs3::{Call, Procedure};
+use midas_nfs::nfs3::{Call, Procedure, Reply};
 use std::sync::Arc;
 
 /// An export's caches.
@@ -137,16 +137,9 @@ impl Areas {
     }
 
     /// Learns where objects lie.
-    pub(crate) fn learn_from(
-        &self,
-        now: Time,
-        left: Option<Epoch>,
-        meaning: &Meaning,
-        procedure: Procedure,
-        results: &[u8],
-    ) {
+    pub(crate) fn learn_from(&self, now: Time, left: Option<Epoch>, meaning: &Meaning, reply: &Reply<'_>) {
         if let (Some(places), Some(left)) = (&self.places, left) {
-            places.learn_from(now, left, (meaning.place, meaning.object), procedure, results);
+            places.learn_from(now, left, (meaning.place, meaning.object), reply);
         }
     }
 
@@ -310,7 +303,7 @@ mod tests {
         if matches!(was, Was::Answered) {
             return true;
         }
-        areas.learn_from(NOW, left, &Meaning::of(&call).unwrap(), Procedure::Lookup, &results);
+        areas.learn_from(NOW, left, &Meaning::of(&call).unwrap(), &Reply::Lookup(Ok(found)));
         if let Was::Asked(fetching) = was {
             areas.of_read(&fetching).landed(NOW, *fetching, Some(&results));
         }

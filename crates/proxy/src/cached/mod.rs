@@ -40,6 +40,7 @@ use turns::Turns;
 use twins::{FileId, Met, Twins};
 
 use crate::accord::Leases;
+use crate::key_map::KeyMap;
 use crate::pool::lock;
 use crate::relay::Waits;
 use crate::wakes::Wakes;
@@ -102,7 +103,7 @@ pub(crate) struct Part {
     /// Mutations that wait for names.
     turns: Turns,
     /// Names that mutations of this proxy are under way of; whether another proxy has changed them since.
-    claimed: HashMap<Key, bool>,
+    claimed: KeyMap<bool>,
     /// Some of the keys that were changed last.
     changed: [Key; CHANGED],
     /// Until when what was told since a read began may be told.
@@ -158,7 +159,7 @@ impl Cached {
                 joined,
                 checks: None,
                 turns,
-                claimed: HashMap::new(),
+                claimed: KeyMap::default(),
                 changed: [Key(0); CHANGED],
                 reach: Time::FAR,
                 grain: GRAIN,

@@ -11,7 +11,7 @@ use crate::pool::lock;
 use midas_core::cache::{Ended, Mode};
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
-use midas_nfs::nfs3::{Call, DirOp, Fattr3, FileHandle, Ftype3, Procedure, Reply};
+use midas_nfs::nfs3::{Call, DirOp, Fattr3, FileHandle, Ftype3, Reply};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -146,31 +146,22 @@ impl Places {
     }
 
     /// Learns from the reply to a call that left then; `dir` and `name` are the keys of its directory, and of its name there.
-    pub(crate) fn learn_from(
-        &self,
-        now: Time,
-        left: Epoch,
-        (dir, name): (Key, Key),
-        procedure: Procedure,
-        results: &[u8],
-    ) {
-        match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) => self.named(now, left, (dir, name), found.object, found.attributes.as_ref()),
-            Ok(
-                Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
-            ) => {
+    pub(crate) fn learn_from(&self, now: Time, left: Epoch, (dir, name): (Key, Key), reply: &Reply<'_>) {
+        match reply {
+            Reply::Lookup(Ok(found)) => self.named(now, left, (dir, name), found.object, found.attributes.as_ref()),
+            Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)) => {
                 if let Some(object) = made.object {
                     self.named(now, left, (dir, name), object, made.attributes.as_ref());
                 }
             }
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Reply::Readdirplus(Ok(page)) => {
                 for plus in page.entries().flatten() {
                     if let Some(handle) = plus.handle {
                         self.named(now, left, (dir, dir.named(plus.entry.name)), handle, plus.attributes.as_ref());
                     }
                 }
             }
-            Ok(_) | Err(_) => {}
+            _ => {}
         }
     }
 
@@ -386,9 +377,7 @@ mod tests {
     fn look(places: &Places, dir: &str, name: &str, object: &str, attributes: Option<Fattr3>) {
         let (left, dir) = (places.epoch(NOW), Key::of(dir.as_bytes()));
         let found = LookupOk { object: handle(object), attributes, dir_attributes: None };
-        let mut results = Vec::new();
-        Reply::Lookup(Ok(found)).encode(&mut results);
-        places.learn_from(NOW, left, (dir, dir.named(name.as_bytes())), Procedure::Lookup, &results);
+        places.learn_from(NOW, left, (dir, dir.named(name.as_bytes())), &Reply::Lookup(Ok(found)));
     }
 
     /// A directory, looked up.

@@ -194,8 +194,8 @@ impl Cached {
         reply: Option<(Procedure, &[u8])>,
         waits: Option<Waiter>,
     ) -> Vec<Stale> {
-        let made = reply.and_then(made);
         let reply = reply.and_then(|(procedure, results)| Reply::decode(procedure, results).ok());
+        let made = reply.as_ref().and_then(made);
         let succeeded = reply.as_ref().is_some_and(|reply| reply.status() == Nfsstat3::OK);
         let mut elsewhere = Vec::new();
         // Others may have seen what was made before it was complete, or under another handle what was there.
@@ -525,9 +525,8 @@ impl<'c> Changes<'c> {
 }
 
 /// The object that a reply says was made.
-pub(crate) fn made((procedure, results): (Procedure, &[u8])) -> Option<Key> {
-    let reply = Reply::decode(procedure, results).ok()?;
-    leads(&reply).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made))
+pub(crate) fn made(reply: &Reply<'_>) -> Option<Key> {
+    leads(reply).filter(|(kind, _)| *kind == Kind::Name).map(|(_, made)| Key::of(made))
 }
 
 /// The file id of the object that a reply says was made.

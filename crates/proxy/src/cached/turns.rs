@@ -7,22 +7,23 @@
 //! woken. Where a mutation has left its name leading is told to the next one: a cache may know
 //! nothing of it, and looking it up would cost each of many a second call.
 
+use crate::key_map::KeyMap;
 use crate::wakes::Waiter;
 use midas_core::key::Key;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// The mutations that wait for names, by name: as many as there are calls that wait, which the
 /// memory budget bounds. And where some names lead that were changed last.
 #[derive(Debug)]
 pub(super) struct Turns {
-    waiting: HashMap<Key, BTreeSet<Waiter>>,
+    waiting: KeyMap<BTreeSet<Waiter>>,
     /// Until the next mutation takes the name, or another one its place.
     leads: [Option<(Key, Leads)>; TOLD],
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { waiting: HashMap::new(), leads: [None; TOLD] }
+        Self { waiting: KeyMap::default(), leads: [None; TOLD] }
     }
 }
 

@@ -184,7 +184,7 @@ impl<'a> Asked<'a> {
 
     /// From its record.
     pub(crate) fn in_record(procedure: Procedure, at: (usize, Key), record: &'a [u8]) -> Self {
-        Self::of(procedure, at, rpc::Call::decode(record).map_or(&[][..], |call| call.args))
+        Self::of(procedure, at, rpc::Call::args_of(record).unwrap_or_default())
     }
 
     /// It was answered so, now.

@@ -7,7 +7,7 @@
 use super::at_once;
 use crate::pool::lock;
 use midas_core::key::Key;
-use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Procedure, Reply};
+use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Reply};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -50,23 +50,13 @@ impl Default for Names {
 
 impl Names {
     /// Learns from what a call on a name, or a page of this directory, was answered.
-    pub(crate) fn learn_from(&self, dir: Key, name: Option<&[u8]>, procedure: Procedure, results: &[u8]) {
-        let teaches = match procedure {
-            Procedure::Lookup | Procedure::Create | Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod => {
-                name.is_some()
+    pub(crate) fn learn_from(&self, dir: Key, name: Option<&[u8]>, reply: &Reply<'_>) {
+        match reply {
+            Reply::Lookup(Ok(found)) => self.named(dir, name, Some(found.object), found.attributes.as_ref()),
+            Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)) => {
+                self.named(dir, name, made.object, made.attributes.as_ref());
             }
-            Procedure::Readdirplus => true,
-            _ => false,
-        };
-        if !teaches {
-            return;
-        }
-        match Reply::decode(procedure, results) {
-            Ok(Reply::Lookup(Ok(found))) => self.named(dir, name, Some(found.object), found.attributes.as_ref()),
-            Ok(
-                Reply::Create(Ok(made)) | Reply::Mkdir(Ok(made)) | Reply::Symlink(Ok(made)) | Reply::Mknod(Ok(made)),
-            ) => self.named(dir, name, made.object, made.attributes.as_ref()),
-            Ok(Reply::Readdirplus(Ok(page))) => {
+            Reply::Readdirplus(Ok(page)) => {
                 let is_directory = |seen: &Fattr3| seen.ftype == Ftype3::Dir;
                 let entries = page.entries().flatten().filter(|plus| leads_on(plus.entry.name)).take(LOOKED_AT);
                 let below = entries.filter(|plus| plus.attributes.as_ref().is_some_and(is_directory));
@@ -74,7 +64,7 @@ impl Names {
                     self.named(dir, Some(plus.entry.name), plus.handle, plus.attributes.as_ref());
                 }
             }
-            Ok(_) | Err(_) => {}
+            _ => {}
         }
     }
 
@@ -316,11 +306,10 @@ mod tests {
             let entry = Entry { fileid: 1, name, cookie: 1 };
             assert!(page.push_plus(&EntryPlus { entry, attributes: Some(directory), handle }));
         }
-        let (list, mut results) = (page.finish(true), Vec::new());
+        let list = page.finish(true);
         let page = ReaddirplusOk { dir_attributes: None, cookieverf: [0; 8], list: &list };
-        Reply::Readdirplus(Ok(page)).encode(&mut results);
         let names = walked();
-        names.learn_from(key("a"), None, Procedure::Readdirplus, &results);
+        names.learn_from(key("a"), None, &Reply::Readdirplus(Ok(page)));
         let learned = listed.iter().filter(|name| names.path_of(key(name)).is_some());
         assert!(learned.eq(&listed[2..2 + LEARNED]), "the first of those that lie below");
     }
