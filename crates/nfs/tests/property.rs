@@ -6,7 +6,9 @@ mod fuzz;
 mod support;
 
 use midas_nfs::mount::{self, MountStat, Mounted};
-use midas_nfs::nfs3::{Call, Entries, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply};
+use midas_nfs::nfs3::{
+    Call, DirOp, Entries, FileHandle, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply, subject,
+};
 use midas_nfs::record::{MARK, Records, Step};
 use midas_nfs::rpc::{self, AuthStat, AuthSys, Credential, OpaqueAuth, Refusal, flavor};
 use proptest::collection::vec;
@@ -22,7 +24,30 @@ fn every_call_is_read_as_it_was_written() {
             assert_eq!(args.len() % 4, 0);
             assert_eq!(Call::decode(procedure, &args), Ok(call));
             assert_eq!(call.procedure(), procedure);
+            assert_eq!(subject(procedure, &args), subject_of(&call));
         });
+    }
+}
+
+/// What [`subject`] reads without the rest.
+fn subject_of<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, Option<&'a [u8]>)> {
+    let named = |of: &DirOp<'a>| Some((of.dir, Some(of.name)));
+    match call {
+        Call::Null | Call::Rename { .. } | Call::Link { .. } => None,
+        Call::Lookup { what } => named(what),
+        Call::Create { place, .. }
+        | Call::Mkdir { place, .. }
+        | Call::Symlink { place, .. }
+        | Call::Mknod { place, .. } => named(place),
+        Call::Remove { object } | Call::Rmdir { object } => named(object),
+        Call::Getattr { object }
+        | Call::Setattr { object, .. }
+        | Call::Access { object, .. }
+        | Call::Pathconf { object } => Some((*object, None)),
+        Call::Readlink { symlink } => Some((*symlink, None)),
+        Call::Read { file, .. } | Call::Write { file, .. } | Call::Commit { file, .. } => Some((*file, None)),
+        Call::Readdir { dir, .. } | Call::Readdirplus { dir, .. } => Some((*dir, None)),
+        Call::Fsstat { fsroot } | Call::Fsinfo { fsroot } => Some((*fsroot, None)),
     }
 }
 

@@ -217,8 +217,9 @@ fn nfs(
         }
         None => None,
     };
-    let narrowed = narrowed(&rules.export, meaning.op);
-    let meaning = Meaning { narrowed, ..meaning.of_client(origin.client.ip().to_canonical()) };
+    let mut meaning = meaning;
+    meaning.narrowed = narrowed(&rules.export, meaning.op);
+    meaning.set_client(origin.client.ip());
     let known = match first(now, &local, origin, (call, procedure, meaning.place), record, out) {
         First::Yes(known) => known,
         First::No(taken) => return Ok(taken),

@@ -596,7 +596,12 @@ fn read(path: &Path, last: &mut Last) -> io::Result<()> {
             return Err(io::Error::new(error.kind(), text));
         }
     };
-    let mut rest = bytes.strip_prefix(HEAD).unwrap_or_default();
+    let known = bytes.strip_prefix(HEAD);
+    if known.is_none() && !bytes.is_empty() {
+        let why = "another version wrote it; what was sent before is not known again";
+        log::warn("the journal is begun anew", &[("file", &path.display()), ("why", &why)]);
+    }
+    let mut rest = known.unwrap_or_default();
     while let Some((entry, behind)) = Entry::decode(rest) {
         rest = behind;
         last.insert(entry.operation(), entry);

@@ -70,8 +70,10 @@ impl Waits {
 
 impl Relay<'_> {
     /// A server answered the call of this record.
-    pub(crate) fn reply(&mut self, now: Time, server: &str, (flight, record): (Flight, &[u8]), reply: &[u8]) {
-        let Flight { waits, owner, realm, mut sent, since, sent_at, claim, resent, tries, turn, .. } = flight;
+    pub(crate) fn reply(&mut self, now: Time, server: &str, mut flight: Flight, record: &[u8], reply: &[u8]) {
+        // It is large, so its parts stay where they are.
+        let Flight { waits, owner, realm, since, sent_at, resent, tries, .. } = flight;
+        let sent = &mut flight.sent;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -91,13 +93,13 @@ impl Relay<'_> {
                 self.shared.whose.learn_from(owner, waits.procedure, record, &reply);
                 self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
                 self.shared.watch.names.learn_from(place, asked.name, &reply);
-                keep_made(self.shared, &sent.meaning, turn.as_deref(), &reply);
-                learn_of_sender(&self.shared.exports[realm], &sent, &reply, tries);
+                keep_made(self.shared, &sent.meaning, flight.turn.as_deref(), &reply);
+                learn_of_sender(&self.shared.exports[realm], sent, &reply, tries);
             }
         }
         let export = &self.shared.exports[realm];
         if let (true, false, Some(status), Some(results)) = (export.stale(), resent, status, results)
-            && Realm::changed_nothing(&sent, waits.procedure, Nfsstat3(status), results)
+            && Realm::changed_nothing(sent, waits.procedure, Nfsstat3(status), results)
         {
             sent.ticket.spare();
         }
@@ -115,19 +117,19 @@ impl Relay<'_> {
             None => End::Answered { ok: false, unstable },
         };
         let tally = &self.shared.tallies[self.number];
-        let missed = matches!(&claim, Some(Claim::Reads(fetching)) if fetching.missed());
+        let missed = matches!(&flight.claim, Some(Claim::Reads(fetching)) if fetching.missed());
         tally.forwarded(waits.procedure, status.map(Nfsstat3), (missed, now.since(since)));
         tally.served(export.pool.links_of(sent.ticket.route.to).start, now.since(sent_at));
         let spent = export.pool.servers.spent(now, sent_at, route.to);
-        export.settle(now, sent, end);
+        export.settle(now, flight.sent, end);
         let given = changed.as_deref().or(results);
         if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
             self.shared.exports[realm].areas.gone(now, place);
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
-        let landed = self.landed(now, realm, waits.procedure, (claim, ended), given);
+        let landed = self.landed(now, realm, waits.procedure, (flight.claim, ended), given);
         // Others may change the same when what was kept of it is in order.
-        drop(turn);
+        drop(flight.turn);
         let ours = landed.all.or(changed);
         let given = ours.as_deref().or(results);
         let now = (now, self.number);

@@ -113,14 +113,15 @@ impl Meaning {
 }
 
 impl Meaning {
-    /// The same, of this client.
-    pub(crate) fn of_client(self, client: IpAddr) -> Self {
-        let tie = match (self.kind, client) {
-            (Kind::List { .. }, IpAddr::V4(client)) => self.place.named(&client.octets()),
-            (Kind::List { .. }, IpAddr::V6(client)) => self.place.named(&client.octets()),
-            (Kind::Plain | Kind::Write { .. } | Kind::Commit { .. } | Kind::Fsinfo, _) => self.tie,
+    /// A listing is tied to the client that reads it.
+    pub(crate) fn set_client(&mut self, client: IpAddr) {
+        if !matches!(self.kind, Kind::List { .. }) {
+            return;
+        }
+        self.tie = match client.to_canonical() {
+            IpAddr::V4(client) => self.place.named(&client.octets()),
+            IpAddr::V6(client) => self.place.named(&client.octets()),
         };
-        Self { tie, ..self }
     }
 
     /// Names whose objects it changes without saying which these are: directories and names in them.
@@ -260,7 +261,11 @@ mod tests {
     fn listings_of_several_clients_are_told_apart() {
         let dir = FileHandle::new(b"directory").unwrap();
         let list = Call::Readdir { dir, cookie: 7, cookieverf: [0; 8], count: 100 };
-        let tie = |client: [u8; 4]| Meaning::of(&list).unwrap().of_client(IpAddr::from(client)).tie;
+        let tie = |client: [u8; 4]| {
+            let mut meaning = Meaning::of(&list).unwrap();
+            meaning.set_client(IpAddr::from(client));
+            meaning.tie
+        };
         assert_ne!(tie([10, 0, 0, 1]), tie([10, 0, 0, 2]));
         assert_eq!(tie([10, 0, 0, 1]), tie([10, 0, 0, 1]));
     }

@@ -301,7 +301,10 @@ impl Errand {
         let Self { asker, ref forward, since, wishes, tries } = *self;
         let Forward { ref meaning, realm, owner, .. } = *forward;
         let export = &shared.exports[realm];
-        let sent = export.send(now, meaning, wishes).map_err(|(why, bound)| Wait { bound, why: Some(why) })?;
+        let sent = match export.send(now, meaning, wishes) {
+            Ok(sent) => sent,
+            Err((why, bound)) => return Err(Wait { bound, why: Some(why) }),
+        };
         let server = sent.ticket.route.to;
         let pool = &export.pool;
         let least = pool.links_of(server).min_by_key(|link| links[*link].flights.len());
@@ -396,7 +399,7 @@ impl Loop {
                     let number = *number;
                     let mut relay =
                         Relay { shared, clients, buffers, others, number, touched, purse, loans, now: batch };
-                    flights.end(xid, |flight, record| relay.reply(now, name, (flight, record), reply));
+                    flights.end(xid, |flight, record| relay.reply(now, name, flight, record, reply));
                 }
                 Go::Continue(())
             });

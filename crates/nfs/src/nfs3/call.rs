@@ -15,6 +15,38 @@ pub struct DirOp<'a> {
     pub name: &'a [u8],
 }
 
+/// The handle that arguments begin with, and the name behind it where they have one. Nothing behind
+/// is looked at: for arguments that [`Call::decode`] has read before. None of NULL, and of LINK and
+/// RENAME, whose arguments say more.
+pub fn subject(procedure: Procedure, args: &[u8]) -> Option<(FileHandle<'_>, Option<&[u8]>)> {
+    let from = &mut Reader::new(args);
+    match procedure {
+        Procedure::Null | Procedure::Rename | Procedure::Link => None,
+        Procedure::Lookup
+        | Procedure::Create
+        | Procedure::Mkdir
+        | Procedure::Symlink
+        | Procedure::Mknod
+        | Procedure::Remove
+        | Procedure::Rmdir => {
+            let DirOp { dir, name } = DirOp::decode(from).ok()?;
+            Some((dir, Some(name)))
+        }
+        Procedure::Getattr
+        | Procedure::Setattr
+        | Procedure::Access
+        | Procedure::Readlink
+        | Procedure::Read
+        | Procedure::Write
+        | Procedure::Readdir
+        | Procedure::Readdirplus
+        | Procedure::Fsstat
+        | Procedure::Fsinfo
+        | Procedure::Pathconf
+        | Procedure::Commit => Some((FileHandle::decode(from).ok()?, None)),
+    }
+}
+
 impl<'a> DirOp<'a> {
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self { dir: FileHandle::decode(from)?, name: string(from)? })

@@ -6,7 +6,7 @@ mod reply;
 mod status;
 mod types;
 
-pub use call::{Call, CreateHow, DirOp, MknodData};
+pub use call::{Call, CreateHow, DirOp, MknodData, subject};
 pub use procedure::Procedure;
 pub use reply::{
     AccessOk, CommitOk, CreateOk, Entries, Entry, EntryPlus, Failed, FsinfoOk, FsstatOk, LinkDone, LookupOk, Page,

@@ -40,6 +40,9 @@ impl Journal {
                 Vec::new()
             }
         };
+        if !bytes.is_empty() && !bytes.starts_with(HEAD) {
+            log::warn("intents ignored", &[("file", &path.display()), ("why", &"another version wrote them")]);
+        }
         let told = recall(&bytes, now().saturating_sub(Duration::from_nanos(remember.as_nanos())));
         let mut journal = Self { path, file: None, length: 0, limit: LENGTH_MAX, broken: false };
         let mut all = Vec::new();

@@ -459,7 +459,7 @@ mod tests {
                 loans: &mut Loans::default(),
                 now: std::time::Instant::now(),
             };
-            relay.reply(now, "server", (flight, record), &reply);
+            relay.reply(now, "server", flight, record, &reply);
         }
     }
 

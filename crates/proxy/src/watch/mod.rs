@@ -172,6 +172,9 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// From the arguments of a call on this place.
     pub(crate) fn of(procedure: Procedure, (realm, place): (usize, Key), args: &'a [u8]) -> Self {
+        if let Some((handle, name)) = nfs3::subject(procedure, args) {
+            return Self { procedure, realm, place, handle: handle.bytes(), name, to: None, linked: None };
+        }
         let call = nfs3::Call::decode(procedure, args).ok();
         let handle = call.as_ref().and_then(handles).map_or(&[][..], |(handle, _)| handle.bytes());
         let (name, to) = call.as_ref().map_or((None, None), names_of);
