@@ -1,13 +1,13 @@
 //! What it costs to know a call by all of its bytes: `cargo run --release -p midas-net --example digest`.
 
-use midas_net::{CallId, DigestKey};
+use midas_net::{CallId, RecordKey};
 use midas_nfs::nfs3::Procedure;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 fn main() {
-    let (key, client) = (DigestKey::random(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let (key, client) = (RecordKey::random(), IpAddr::V4(Ipv4Addr::LOCALHOST));
     for (what, procedure, bytes, rounds) in [
         ("CREATE of 200 bytes", Procedure::Create, 200, 1_000_000),
         ("CREATE of 4 KiB", Procedure::Create, 4 << 10, 200_000),

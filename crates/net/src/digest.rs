@@ -1,24 +1,25 @@
 //! Keyed digests of 128 bits: what stands for bytes where the bytes themselves are too many to be kept.
 //!
 //! Equal digests count as equal bytes. Nobody who does not know the key can find two texts with one
-//! digest, nor texts whose digests fall into one place of a table. The key is one of the process,
-//! or one that the members of a cluster share.
+//! digest, nor texts whose digests fall into one place of a table.
 //!
-//! Short texts are digested by SipHash-1-3 with 128 bits, long ones by BLAKE3. SipHash takes a
-//! third of the instructions for the record of a CREATE; BLAKE3 is quicker from a few KiB on. The
-//! length of the texts says which one it is. One round a word is enough here, as it is for the
-//! tables of the standard library: nobody outside ever sees a digest.
+//! A [`DigestKey`] belongs to a process, or to all members of a cluster: its digests are sent and
+//! written down, and are BLAKE3's. A [`RecordKey`] belongs to one process alone, and nobody outside
+//! sees its digests: short records are digested by SipHash-1-3 with 128 bits, which takes a third of
+//! the instructions for a CREATE, and long ones by BLAKE3, which is quicker from a few KiB on.
 
 use siphasher::sip128::SipHasher13;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-/// A key that digests are made with.
+/// A key of digests that others may see.
 #[derive(Clone)]
-pub struct DigestKey {
-    long: [u8; blake3::KEY_LEN],
-    /// The key of short texts, which is derived from the other one.
+pub struct DigestKey([u8; blake3::KEY_LEN]);
+
+/// The key of a process for its clients' records.
+pub struct RecordKey {
     short: SipHasher13,
+    long: DigestKey,
 }
 
 /// What stands for some bytes.
@@ -30,36 +31,22 @@ impl DigestKey {
     pub fn random() -> Self {
         let drawn = RandomState::new();
         let words = [0_u8, 1, 2, 3].map(|number| drawn.hash_one(number).to_le_bytes());
-        Self::new(blake3::derive_key("midas: digests of a process", words.as_flattened()))
+        Self(blake3::derive_key("midas: digests of a process", words.as_flattened()))
     }
 
     /// The key of these bytes, which whoever must agree has too.
-    pub fn new(bytes: [u8; blake3::KEY_LEN]) -> Self {
-        let derived = blake3::derive_key("midas: digests of short texts", &bytes);
-        let short = derived.first_chunk::<16>().copied().unwrap_or_default();
-        Self { long: bytes, short: SipHasher13::new_with_key(&short) }
+    pub const fn new(bytes: [u8; blake3::KEY_LEN]) -> Self {
+        Self(bytes)
     }
 
     /// The digest of these bytes.
     pub fn of(&self, bytes: &[u8]) -> Digest {
-        match bytes.len() <= SHORT {
-            true => Digest(self.short.hash(bytes).as_u128()),
-            false => Digest::cut(&blake3::keyed_hash(&self.long, bytes)),
-        }
+        Digest::cut(&blake3::keyed_hash(&self.0, bytes))
     }
 
     /// The digest of several texts in a row; where one ends and the next begins counts.
     pub fn of_all(&self, texts: &[&[u8]]) -> Digest {
-        let mut row = [0; SHORT];
-        match in_a_row(texts, &mut row) {
-            Some(length) => self.of(&row[..length]),
-            None => self.of_long(texts),
-        }
-    }
-
-    #[cold]
-    fn of_long(&self, texts: &[&[u8]]) -> Digest {
-        let mut hasher = blake3::Hasher::new_keyed(&self.long);
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for text in texts {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text);
         }
@@ -74,6 +61,37 @@ impl DigestKey {
             IpAddr::V4(four) => self.of_all(&[&four.octets(), &xid, body]),
             IpAddr::V6(six) => self.of_all(&[&six.octets(), &xid, body]),
         }
+    }
+}
+
+impl RecordKey {
+    /// A key that nobody else has, drawn at random.
+    pub fn random() -> Self {
+        let (short, long) = (DigestKey::random().of(b"short").0, DigestKey::random());
+        Self { short: SipHasher13::new_with_key(&short.to_le_bytes()), long }
+    }
+
+    /// The digest of a client's record; its first word, the client's number for it, counts.
+    pub fn of(&self, client: IpAddr, record: &[u8]) -> Digest {
+        match client.to_canonical() {
+            IpAddr::V4(four) => self.of_all(&[&four.octets(), record]),
+            IpAddr::V6(six) => self.of_all(&[&six.octets(), record]),
+        }
+    }
+
+    fn of_all(&self, texts: &[&[u8]]) -> Digest {
+        let length: usize = texts.iter().map(|text| size_of::<u64>() + text.len()).sum();
+        if length > SHORT {
+            return self.long.of_all(texts);
+        }
+        let (mut row, mut end) = ([0; SHORT], 0);
+        for text in texts {
+            for bytes in [&(text.len() as u64).to_le_bytes(), *text] {
+                row[end..][..bytes.len()].copy_from_slice(bytes);
+                end += bytes.len();
+            }
+        }
+        Digest(self.short.hash(&row[..end]).as_u128())
     }
 }
 
@@ -100,27 +118,17 @@ impl Digest {
     }
 }
 
-/// Puts each text behind its length into the row, and says how long that is; none if it does not
-/// fit.
-fn in_a_row(texts: &[&[u8]], row: &mut [u8; SHORT]) -> Option<usize> {
-    let mut free = &mut row[..];
-    for text in texts {
-        let (length, behind) = free.split_first_chunk_mut::<8>()?;
-        *length = (text.len() as u64).to_le_bytes();
-        let (place, behind) = behind.split_at_mut_checked(text.len())?;
-        place.copy_from_slice(text);
-        free = behind;
-    }
-    let left = free.len();
-    Some(SHORT - left)
-}
-
-/// The longest text that counts as short, in bytes.
+/// The longest row of a client and its record that counts as short, in bytes.
 const SHORT: usize = 512;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    /// What stands in a row beside a record: two lengths and an address.
+    const BESIDE: usize = 20;
 
     #[test]
     fn one_key_gives_one_digest_and_another_key_another_one() {
@@ -130,7 +138,35 @@ mod tests {
         assert_ne!(one.of(b"call"), one.of(b"cell"));
         assert_eq!(DigestKey::new([7; 32]).of(b"call"), DigestKey::new([7; 32]).of(b"call"));
         assert_eq!(format!("{one:?}"), "DigestKey(..)");
+        let (one, other) = (RecordKey::random(), RecordKey::random());
+        for length in [100, 2000] {
+            let record = vec![1; length];
+            assert_eq!(one.of(CLIENT, &record), one.of(CLIENT, &record));
+            assert_ne!(one.of(CLIENT, &record), other.of(CLIENT, &record));
+        }
     }
+
+    /// Members and journals know calls by these: another digest is another version of both (`VERSION`
+    /// in peers.rs, `HEAD` of both journals).
+    #[test]
+    fn digests_that_others_see_do_not_change_between_versions() {
+        let key = DigestKey::new([7; 32]);
+        let six = IpAddr::V6(Ipv6Addr::LOCALHOST);
+        let calls = [(CLIENT, 5, 100), (six, 5, 100), (CLIENT, 6, 100), (CLIENT, 5, 2000)];
+        let seen = calls.map(|(client, xid, length)| key.of_call(client, xid, &vec![1; length]).bits());
+        assert_eq!(
+            seen.map(|bits| format!("{bits:032x}")),
+            PINNED,
+            "raise VERSION in peers.rs and the HEADs of both journals"
+        );
+    }
+
+    const PINNED: [&str; 4] = [
+        "28872fbf2e6114e1b69bc3cff695154a",
+        "9c2562331983728dc3dba3e3dfc57cc4",
+        "baf24c885f31cce02e6f2ae69d4717b2",
+        "5dca0550f65e9735f97536ae3b9b5762",
+    ];
 
     #[test]
     fn where_one_text_ends_and_the_next_begins_counts() {
@@ -138,38 +174,40 @@ mod tests {
         assert_ne!(key.of_all(&[b"ab", b"c"]), key.of_all(&[b"a", b"bc"]));
         assert_ne!(key.of_all(&[b"ab", b""]), key.of_all(&[b"ab"]));
         assert_eq!(key.of_all(&[b"ab", b"c"]), key.of_all(&[b"ab", b"c"]));
+        let key = RecordKey::random();
+        assert_ne!(key.of_all(&[b"ab", b"c"]), key.of_all(&[b"a", b"bc"]));
+        assert_ne!(key.of_all(&[b"ab", b""]), key.of_all(&[b"ab"]));
     }
 
     #[test]
-    fn short_and_long_texts_differ_in_every_byte_that_differs() {
-        let key = DigestKey::random();
-        for length in [0, 1, 7, 8, 9, 200, SHORT - 16, SHORT - 15, SHORT, SHORT + 1, 3 * SHORT] {
-            let text = vec![7_u8; length];
-            let (alone, in_all) = (key.of(&text), key.of_all(&[&text, &[]]));
-            assert_eq!((alone, in_all), (key.of(&text), key.of_all(&[&text, &[]])), "{length}");
-            assert_ne!(alone, in_all);
+    fn short_and_long_records_differ_in_every_byte_that_differs() {
+        let key = RecordKey::random();
+        let edge = SHORT - BESIDE;
+        for length in [0, 1, 7, 8, 9, 200, edge - 1, edge, edge + 1, 3 * SHORT] {
+            let record = vec![7_u8; length];
+            let digest = key.of(CLIENT, &record);
+            assert_ne!(key.of(CLIENT, &[&record[..], &[0]].concat()), digest, "{length}");
             for at in 0..length {
-                let mut other = text.clone();
+                let mut other = record.clone();
                 other[at] ^= 1;
-                assert_ne!(key.of(&other), alone, "{at} of {length}");
-                assert_ne!(key.of_all(&[&other, &[]]), in_all, "{at} of {length}");
+                assert_ne!(key.of(CLIENT, &other), digest, "{at} of {length}");
             }
         }
     }
 
     #[test]
-    fn a_call_is_short_or_long_by_its_record() {
-        let (key, client) = (DigestKey::random(), IpAddr::from([127, 0, 0, 1]));
+    fn a_call_is_known_by_its_client_its_number_and_its_record() {
+        let key = DigestKey::random();
         for length in [100, 2000] {
             let record = vec![1_u8; length];
             let mut other = record.clone();
             other[length - 1] = 2;
             let mut renumbered = record.clone();
             renumbered[..4].fill(9);
-            let digest = key.of_call(client, 5, &record);
-            assert_eq!(digest, key.of_call(client, 5, &renumbered), "its own number is told apart from the record");
-            assert_ne!(digest, key.of_call(client, 6, &record));
-            assert_ne!(digest, key.of_call(client, 5, &other));
+            let digest = key.of_call(CLIENT, 5, &record);
+            assert_eq!(digest, key.of_call(CLIENT, 5, &renumbered), "its own number is told apart from the record");
+            assert_ne!(digest, key.of_call(CLIENT, 6, &record));
+            assert_ne!(digest, key.of_call(CLIENT, 5, &other));
             assert_ne!(digest, key.of_call(IpAddr::from([127, 0, 0, 2]), 5, &record));
         }
     }

@@ -22,6 +22,6 @@ pub use client::{Caller, Client, ClientError, Mount};
 pub use connection::{Connection, Ended, Flow, Go};
 pub use datagram::local_for;
 pub use dial::{Source, begin, dial};
-pub use digest::{Digest, DigestKey};
+pub use digest::{Digest, DigestKey, RecordKey};
 pub use replay::{Bound, CallId, Known, Replays, Terms, Verdict};
 pub use reserve::Reservation;

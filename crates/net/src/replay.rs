@@ -8,7 +8,7 @@
 //! ([`Bound`]); an answer is kept for a while after it was given, however long the call had waited
 //! for it.
 
-use crate::{Digest, DigestKey};
+use crate::{Digest, RecordKey};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use midas_nfs::nfs3::Procedure;
@@ -75,13 +75,10 @@ pub struct CallId {
 
 impl CallId {
     /// The identity of a client's record.
-    pub fn new(key: &DigestKey, client: IpAddr, procedure: Procedure, record: &[u8]) -> Self {
+    pub fn new(key: &RecordKey, client: IpAddr, procedure: Procedure, record: &[u8]) -> Self {
         let client = client.to_canonical();
-        let digest = match client {
-            IpAddr::V4(four) => key.of_all(&[&four.octets(), record]),
-            IpAddr::V6(six) => key.of_all(&[&six.octets(), record]),
-        };
-        Self { digest, client, data: matches!(procedure, Procedure::Write | Procedure::Commit) }
+        let data = matches!(procedure, Procedure::Write | Procedure::Commit);
+        Self { digest: key.of(client, record), client, data }
     }
 }
 
@@ -417,12 +414,12 @@ mod tests {
     /// A cache and its key.
     struct Fixture<T> {
         replays: Replays<T>,
-        key: DigestKey,
+        key: RecordKey,
     }
 
     impl<T: Clone + PartialEq> Fixture<T> {
         fn new(terms: Terms) -> Self {
-            Self { replays: Replays::new(terms), key: DigestKey::random() }
+            Self { replays: Replays::new(terms), key: RecordKey::random() }
         }
 
         fn begin(
@@ -569,6 +566,28 @@ mod tests {
         assert!(cache.knows(now, OTHER, Procedure::Write, 2), "each client has its own");
         assert_eq!(cache.replays.data.calls, TERMS.data.calls_of_one + 1);
         assert!(cache.knows(now, CLIENT, Procedure::Write, 910) && !cache.knows(now, CLIENT, Procedure::Write, 909));
+    }
+
+    /// The client's queue goes with its only answer, and comes again with the next one.
+    #[test]
+    fn a_client_may_have_room_for_one_answer_alone() {
+        let mut terms = TERMS;
+        terms.names.calls_of_one = 1;
+        let (now, mut cache) = (Instant::now(), Fixture::new(terms));
+        for xid in 0..3 {
+            cache.execute(now, CLIENT, Procedure::Create, xid, b"made");
+            cache.execute(now, OTHER, Procedure::Create, xid, b"made");
+            assert!(
+                cache.knows(now, CLIENT, Procedure::Create, xid) && cache.knows(now, OTHER, Procedure::Create, xid)
+            );
+        }
+        assert!(!cache.knows(now, CLIENT, Procedure::Create, 1));
+        let whole = vec![7; TERMS.names.bytes];
+        for xid in 3..6 {
+            cache.execute(now, CLIENT, Procedure::Create, xid, &whole);
+            assert!(cache.knows(now, CLIENT, Procedure::Create, xid), "all room is for this one");
+        }
+        assert_eq!((cache.replays.names.calls, cache.replays.names.queues.len()), (1, 1));
     }
 
     #[test]

@@ -598,7 +598,7 @@ fn read(path: &Path, last: &mut Last) -> io::Result<()> {
     };
     let known = bytes.strip_prefix(HEAD);
     if known.is_none() && !bytes.is_empty() {
-        let why = "another version wrote it; what was sent before is not known again";
+        let why = "it does not begin as one of this version; what was sent before is not known again";
         log::warn("the journal is begun anew", &[("file", &path.display()), ("why", &why)]);
     }
     let mut rest = known.unwrap_or_default();
@@ -622,7 +622,7 @@ fn later(last: &mut Last, entry: Entry) {
     }
 }
 
-const HEAD: &[u8] = b"midas intents of one 2\n";
+const HEAD: &[u8] = b"midas intents of one 1\n";
 /// Answers of calls that must not be executed twice are shorter.
 const ANSWER_MAX: usize = 1024;
 /// What entries take at most.

@@ -301,9 +301,8 @@ fn speaks(unequal: &Unequal) -> String {
 }
 
 /// Of what members say to each other above frames and datagrams: another one whenever they would
-/// misread each other. Since 2 a call is known by a digest under the cluster's key, since 3 a short
-/// one by SipHash.
-const VERSION: u16 = 3;
+/// misread each other. Since 2 a call is known by a digest under the cluster's key.
+const VERSION: u16 = 2;
 /// Heartbeats in `suspect_after`.
 const BEATS: u32 = 12;
 /// How often it is looked whether the others have agreed.

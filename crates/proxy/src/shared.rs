@@ -17,7 +17,7 @@ use crate::unresolved::Room;
 use crate::wakes::Wakes;
 use crate::watch::Watch;
 use crate::whose::{Place, Whose};
-use midas_net::{Budget, CallId, DigestKey, Replays, Terms};
+use midas_net::{Budget, CallId, RecordKey, Replays, Terms};
 use midas_nfs::nfs3::Procedure;
 use std::net::IpAddr;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// Which clients are there.
     pub(crate) presence: Presence,
     /// What calls are known by in this process.
-    digests: DigestKey,
+    digests: RecordKey,
     /// Whose turn it is at what calls change.
     pub(crate) turns: Arc<Turns>,
     /// The objects that answered calls have made lately.
@@ -123,7 +123,7 @@ impl Shared {
             peers: OnceLock::new(),
             wakes,
             presence,
-            digests: DigestKey::random(),
+            digests: RecordKey::random(),
             turns: Arc::default(),
             made: Made::default(),
             intents: OnceLock::new(),

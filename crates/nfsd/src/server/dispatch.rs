@@ -6,7 +6,7 @@ use super::service::ServiceTimes;
 use super::station::Station;
 use super::truth::{Executed, Mark, Truth};
 use crate::{Identity, Namespace, User};
-use midas_net::{CallId, DigestKey, Known, Replays, Terms, Verdict};
+use midas_net::{CallId, Known, RecordKey, Replays, Terms, Verdict};
 use midas_nfs::nfs3::{self, DirOp, FileHandle, Nfsstat3, Procedure, Reply};
 use midas_nfs::portmap::{self, Mapping};
 use midas_nfs::rpc::{self, Credential, NotACall, Refusal, flavor};
@@ -29,7 +29,7 @@ pub(super) struct Server {
     service: ServiceTimes,
     replays: Replays<Asker>,
     /// What calls are known by.
-    digests: DigestKey,
+    digests: RecordKey,
     mounts: VecDeque<(IpAddr, Vec<u8>)>,
     machines: RandomState,
     atime: bool,
@@ -125,7 +125,7 @@ impl Server {
             mappings: parts.mappings,
             service: parts.service,
             replays: Replays::new(Terms::of_one_in(1)),
-            digests: DigestKey::random(),
+            digests: RecordKey::random(),
             mounts: VecDeque::new(),
             machines: parts.machines,
             atime: parts.atime,

@@ -41,7 +41,10 @@ impl Journal {
             }
         };
         if !bytes.is_empty() && !bytes.starts_with(HEAD) {
-            log::warn("intents ignored", &[("file", &path.display()), ("why", &"another version wrote them")]);
+            log::warn(
+                "intents ignored",
+                &[("file", &path.display()), ("why", &"the file does not begin as one of this version")],
+            );
         }
         let told = recall(&bytes, now().saturating_sub(Duration::from_nanos(remember.as_nanos())));
         let mut journal = Self { path, file: None, length: 0, limit: LENGTH_MAX, broken: false };
@@ -159,7 +162,7 @@ pub(super) fn place(state: &Path) -> PathBuf {
     state.with_file_name("cluster.intents")
 }
 
-const HEAD: &[u8] = b"midas intents 2\n";
+const HEAD: &[u8] = b"midas intents 1\n";
 /// Some ten thousands of intents: far more than are remembered at most, so that it is begun anew rarely.
 const LENGTH_MAX: usize = 16 << 20;
 

@@ -4,7 +4,7 @@ use super::*;
 use midas_core::key::Key;
 
 const REMEMBER: Span = Span::from_secs(120);
-use midas_net::{CallId, Replays, Terms, Verdict};
+use midas_net::{CallId, RecordKey, Replays, Terms, Verdict};
 use midas_nfs::nfs3::Procedure;
 
 fn at(seconds: u64) -> Time {
@@ -28,7 +28,7 @@ fn calls(count: u32) -> Vec<CallKey> {
     let mut replays = Replays::new(Terms::of_one_in(1));
     let known = |xid: u32| {
         let (client, procedure) = (std::net::Ipv4Addr::LOCALHOST.into(), Procedure::Create);
-        let call = CallId::new(&DigestKey::random(), client, procedure, &xid.to_be_bytes());
+        let call = CallId::new(&RecordKey::random(), client, procedure, &xid.to_be_bytes());
         match replays.begin(std::time::Instant::now(), call, ()) {
             Verdict::New(known) => (xid, known),
             Verdict::Joined(()) | Verdict::Done(_) => panic!("it is new"),
