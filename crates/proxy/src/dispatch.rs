@@ -172,7 +172,7 @@ fn nfs(
     let procedure = Procedure::from_number(call.procedure).ok_or(Refusal::ProcUnavail)?;
     let arguments = nfs3::Call::decode(procedure, call.args).map_err(|_| Refusal::GarbageArgs)?;
     let Batch { rules, memo, tally, corner } = batch;
-    let (Some(meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
+    let (Some(mut meaning), Some((handle, second))) = (Meaning::of(&arguments), handles(&arguments)) else {
         tally.here(procedure, Some(Nfsstat3::OK));
         record::put(out, |out| rpc::Reply::accept(out, call.xid));
         return Ok(Taken::Done);
@@ -217,7 +217,6 @@ fn nfs(
         }
         None => None,
     };
-    let mut meaning = meaning;
     meaning.narrowed = narrowed(&rules.export, meaning.op);
     meaning.set_client(origin.client.ip());
     let known = match first(now, &local, origin, (call, procedure, meaning.place), record, out) {

@@ -71,18 +71,15 @@ impl Waits {
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, mut flight: Flight, record: &[u8], reply: &[u8]) {
-        // It is large, so its parts stay where they are.
-        let Flight { waits, owner, realm, since, sent_at, resent, tries, .. } = flight;
-        let sent = &mut flight.sent;
+        let Flight { waits, owner, realm, since, sent_at, resent, tries, ref mut sent, .. } = flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
         let status = results.and_then(|results| results.first_chunk::<4>()).map(|word| u32::from_be_bytes(*word));
-        let mut changed = None;
-        let mut unstable = false;
+        let (mut changed, mut unstable) = (None, false);
         if let (Some(0), Some(results)) = (status, results) {
-            let narrowed = sent.meaning.narrowed;
-            (changed, unstable) = self.changed(server, (realm, narrowed), waits.procedure, kind, results);
+            let export = (realm, sent.meaning.narrowed);
+            (changed, unstable) = self.changed(server, export, waits.procedure, kind, results);
             if matches!(waits.procedure, Procedure::Lookup | Procedure::Readdirplus) {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }

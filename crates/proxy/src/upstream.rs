@@ -263,14 +263,8 @@ impl Errand {
         let Forward { xid, procedure, ref meaning, known, .. } = self.forward;
         match (shared.intents.get(), known.filter(|_| !procedure.idempotent())) {
             (Some(intents), Some(known)) => {
-                let event_loop = self.asker.event_loop as usize;
-                intents.begin(
-                    now,
-                    event_loop,
-                    (xid, known),
-                    || self.operation(shared, record),
-                    exclusive::keys(meaning),
-                )
+                let (event_loop, operation) = (self.asker.event_loop as usize, || self.operation(shared, record));
+                intents.begin(now, event_loop, (xid, known), operation, exclusive::keys(meaning))
             }
             (Some(_) | None, _) => true,
         }
