@@ -86,6 +86,7 @@ Commands, one a line on standard input (SERVER is a number from 0, or `all`):
   fault SERVER FAULT   none, hang, stall:1s/10s, slow:10ms, fail:IO, down, other-handles, wrong-xid, half-reply, mute
   drop SERVER          close its connections
   restart SERVER       crash and start again: queued calls and uncommitted data are lost, the write verifier is new
+  sync                 print a line of JSON when every command before this one is carried out
   truth                print one line of JSON: executed calls by server and procedure, doubles, queues
   quit                 end";
 
@@ -200,10 +201,15 @@ fn obey(nfsd: &Nfsd, line: &str) -> Result<Next, String> {
             let seen = nfsd.truth().ok_or("the truth is not kept: start with --truth")?.look(Instant::now());
             say(&truth(&seen).to_string()).map_err(|error| error.to_string())?;
         }
+        ["sync"] => say(&json!({ "obeyed": true }).to_string()).map_err(|error| error.to_string())?,
         ["drop", server] => tell(nfsd, server, Command::Drop)?,
         ["restart", server] => tell(nfsd, server, Command::Restart)?,
         ["fault", server, fault] => tell(nfsd, server, Command::Fault(Fault::parse(fault)?))?,
-        _ => return Err(format!("unknown command '{line}'; possible: fault, drop, restart, truth, quit (see --help)")),
+        _ => {
+            return Err(format!(
+                "unknown command '{line}'; possible: fault, drop, restart, sync, truth, quit (see --help)"
+            ));
+        }
     }
     Ok(Next::Go)
 }

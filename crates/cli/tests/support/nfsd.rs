@@ -46,8 +46,14 @@ impl Nfsd {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// A line for its standard input.
+    /// Tells the servers something on standard input; returns when they have obeyed.
     pub(crate) fn tell(&mut self, line: &str) {
+        self.write(&format!("{line}\nsync"));
+        let obeyed = self.line();
+        assert_eq!(obeyed["obeyed"], true, "{line}: {obeyed}");
+    }
+
+    fn write(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().expect("it is piped"), "{line}").expect("it listens");
     }
 
@@ -65,7 +71,7 @@ impl Nfsd {
 
     /// What the servers know of themselves now.
     pub(crate) fn truth(&mut self) -> Value {
-        self.tell("truth");
+        self.write("truth");
         self.line()
     }
 

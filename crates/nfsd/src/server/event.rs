@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// What a server is told to do.
@@ -30,6 +30,13 @@ pub enum Command {
     Stop,
 }
 
+/// A command, and where it is told that the server has obeyed.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) command: Command,
+    pub(super) obeyed: Sender<()>,
+}
+
 /// The loop's own state; [`Loop::run`] returns when it was told to stop.
 pub(super) struct Loop {
     server: Server,
@@ -38,7 +45,7 @@ pub(super) struct Loop {
     address: SocketAddr,
     _kept: Reservation,
     portmap: Option<(TcpListener, UdpSocket)>,
-    commands: Receiver<Command>,
+    commands: Receiver<Order>,
     alarm: Alarm,
     peers: Slab<Peer>,
     /// Who has which pair of addresses.
@@ -133,7 +140,7 @@ pub(super) struct Doors {
     /// Keeps the listener's port while nobody listens.
     pub(super) kept: Reservation,
     pub(super) portmap: Option<(TcpListener, UdpSocket)>,
-    pub(super) commands: Receiver<Command>,
+    pub(super) commands: Receiver<Order>,
 }
 
 impl Loop {
@@ -506,7 +513,7 @@ impl Loop {
 
     /// Carries commands out; whether to stop.
     fn obey(&mut self, now: Instant) -> io::Result<bool> {
-        while let Ok(command) = self.commands.try_recv() {
+        while let Ok(Order { command, obeyed }) = self.commands.try_recv() {
             match command {
                 Command::Fault(fault) => self.fault(now, fault)?,
                 Command::Drop => self.drop_all(),
@@ -516,6 +523,8 @@ impl Loop {
                 }
                 Command::Stop => return Ok(true),
             }
+            // Who gave it may be gone.
+            let _gone = obeyed.send(());
         }
         Ok(false)
     }

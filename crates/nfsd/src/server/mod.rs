@@ -15,7 +15,7 @@ pub use truth::{CHANGES_MOST, Executed, Mark, Queue, Seen, Truth};
 
 use crate::{Identity, Namespace};
 use dispatch::{Parts, Server, write_verifier};
-use event::{Doors, Loop};
+use event::{Doors, Loop, Order};
 use midas_net::Reservation;
 use midas_nfs::portmap::Mapping;
 use midas_nfs::{mount, nfs3, portmap};
@@ -26,7 +26,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ pub struct Nfsd {
 
 struct Running {
     address: SocketAddr,
-    commands: Sender<Command>,
+    commands: Sender<Order>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -123,7 +123,8 @@ impl Nfsd {
         self.running.iter().map(|server| server.address).collect()
     }
 
-    /// Tells a server what to do; an error if there is no such server or it has ended.
+    /// Tells a server what to do, and waits until it has done so; an error if there is no such server,
+    /// it has ended, or it does not obey.
     pub fn command(&self, server: usize, command: Command) -> io::Result<()> {
         let running = self.running.get(server).ok_or_else(|| {
             io::Error::new(
@@ -131,8 +132,14 @@ impl Nfsd {
                 format!("there is no server {server}; there are {}", self.running.len()),
             )
         })?;
-        running.commands.send(command).map_err(|_| io::Error::other(format!("server {server} has ended")))?;
-        running.waker.wake()
+        let ended = || io::Error::other(format!("server {server} has ended"));
+        let (obeyed, done) = channel();
+        running.commands.send(Order { command, obeyed }).map_err(|_| ended())?;
+        running.waker.wake()?;
+        done.recv_timeout(PATIENCE).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => ended(),
+            RecvTimeoutError::Timeout => io::Error::other(format!("server {server} does not obey")),
+        })
     }
 
     /// What really happened, if it is kept.
@@ -150,7 +157,8 @@ impl Drop for Nfsd {
     fn drop(&mut self) {
         for server in &mut self.running {
             // One that has ended already cannot be told.
-            let _ended = server.commands.send(Command::Stop);
+            let (obeyed, _) = channel();
+            let _ended = server.commands.send(Order { command: Command::Stop, obeyed });
             let _ended = server.waker.wake();
             if let Some(thread) = server.thread.take() {
                 let _result = thread.join();
@@ -158,6 +166,9 @@ impl Drop for Nfsd {
         }
     }
 }
+
+/// Longer than any command takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn doors_of_portmap(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let tcp = TcpListener::bind(address).map_err(|error| at(address, &error))?;
