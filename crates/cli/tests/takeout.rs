@@ -5,6 +5,7 @@ mod support;
 
 use midas_lab::{Endpoint, Guest, PATIENCE, Part, Transcript, loopback, require};
 use midas_nfs::nfs3::Procedure;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +28,8 @@ fn a_mounted_client_works_on_when_its_servers_address_moves_to_the_proxy_and_bac
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let (transcript, stays) = takes_out(&Counted::start(3), Cache::Off, &["takeout"]);
+    let heads = Counted::start(3);
+    let (transcript, stays) = takes_out(&heads, &site(&heads, Cache::Off), Cache::Off, &["takeout"]);
     transcript.expect_all_ok();
     assert_eq!(stays.len(), 10);
     shows_that_both_were_used(&stays);
@@ -39,7 +41,8 @@ fn it_does_so_with_the_cache_on_and_what_was_changed_past_the_proxy_is_seen_thro
         return;
     }
     let heads = Counted::start(3);
-    let (transcript, stays) = takes_out(&heads, Cache::On, &["takeout", "takeout-cached"]);
+    let proxy = site(&heads, Cache::On);
+    let (transcript, stays) = takes_out(&heads, &proxy, Cache::On, &["takeout", "takeout-cached"]);
     transcript.expect_all_ok();
     assert_eq!(stays.len(), 16);
     shows_that_both_were_used(&stays);
@@ -55,12 +58,15 @@ fn a_cache_that_was_left_on_is_found_out() {
     if !(require(Part::Ganesha) && require(Part::KernelClient)) {
         return;
     }
-    let (transcript, _) = takes_out(&Counted::start(3), Cache::LeftOn, &["takeout-cached"]);
-    assert!(
-        transcript.text.contains("FAIL: takeout-cached.sh: change it while the proxy is out"),
-        "{}",
-        transcript.text
-    );
+    let heads = Counted::start(3);
+    let proxy = site(&heads, Cache::LeftOn);
+    let (transcript, _) = takes_out(&heads, &proxy, Cache::LeftOn, &["takeout-cached"]);
+    // Some hits are asked for once more a little later. One of those may see the change before the
+    // client asks again: it drops what is old on the way, and the client is told the truth.
+    let status: Value = serde_json::from_str(&proxy.command("status --json")).unwrap();
+    let different = status["exports"][0]["cache"]["different"].as_u64().unwrap();
+    let found = transcript.text.contains("FAIL: takeout-cached.sh: change it while the proxy is out");
+    assert!(found || different > 0, "{status} {}", transcript.text);
 }
 
 /// What the proxy does while the address leads to it.
@@ -84,15 +90,18 @@ impl Cache {
     }
 }
 
+fn site(heads: &Counted, cache: Cache) -> Serve {
+    Site { export: cache.export(), ..heads.site() }.start()
+}
+
 /// Runs scenarios that move a server's address to a proxy and back; what they said and where it led, one stay after another.
-fn takes_out(heads: &Counted, cache: Cache, scenarios: &[&str]) -> (Transcript, Vec<Stay>) {
+fn takes_out(heads: &Counted, proxy: &Serve, cache: Cache, scenarios: &[&str]) -> (Transcript, Vec<Stay>) {
     let large = heads.ganesha.export().join("large");
     fs::create_dir(&large).unwrap();
     for number in 1..=LARGE {
         fs::write(large.join(format!("{:a<150}-{number}", "")), "").unwrap();
     }
     let head = &heads.ganesha.heads()[0];
-    let proxy = Site { export: cache.export(), ..heads.site() }.start();
     let address = loopback(1, &[]);
     let direct = SocketAddr::new(head.address.into(), head.nfs_port);
     let switch = Switch::start((address, 0).into(), direct);
@@ -105,7 +114,7 @@ fn takes_out(heads: &Counted, cache: Cache, scenarios: &[&str]) -> (Transcript, 
         .env("LARGE", &LARGE.to_string());
     let guest = scenarios.iter().fold(guest, |guest, scenario| guest.scenario(scenario));
     let (transcript, stays) = thread::scope(|scope| {
-        let moves = scope.spawn(|| move_on(&mover, &switch, (direct, &proxy), cache));
+        let moves = scope.spawn(|| move_on(&mover, &switch, (direct, proxy), cache));
         let over = Over(asked);
         let transcript = guest.run();
         drop(over);
