@@ -167,7 +167,7 @@ impl<T: Clone + PartialEq> Replays<T> {
     /// A call came in from `asker`.
     pub fn begin(&mut self, now: Instant, call: CallId, asker: T) -> Verdict<'_, T> {
         let Self { running, places, names, data, terms, .. } = self;
-        let place = places.find(call.digest.word(), |place| running[*place as usize].call.digest == call.digest);
+        let place = places.find(call.digest.word(), |place| running[*place as usize].call == call);
         if let Some(place) = place {
             let running = &mut running[*place as usize];
             return Verdict::Joined(running.join(asker));
@@ -176,7 +176,7 @@ impl<T: Clone + PartialEq> Replays<T> {
         // Answers that are older are nobody's: what looks like such a call is a new one.
         let oldest = now.checked_sub(terms.kept);
         kept.sweep(oldest);
-        match kept.find(oldest, call.digest) {
+        match kept.find(oldest, &call) {
             Some(at) => Verdict::Done(if call.data { self.data.results(at) } else { self.names.results(at) }),
             None => Verdict::New(self.run(call, asker)),
         }
@@ -231,6 +231,8 @@ struct Kept {
     bytes: usize,
     /// The queue that is looked at next for what is too old, or gives way.
     hand: usize,
+    /// The queue that took the last answer.
+    last: u32,
 }
 
 /// Where an answer is: a queue, and the answer's number in it.
@@ -238,6 +240,8 @@ struct Kept {
 struct At {
     queue: u32,
     number: u32,
+    /// A word of its digest: a table that grows need not look at every answer.
+    word: u64,
 }
 
 /// One client's answers, numbered in turn; the oldest leave first.
@@ -265,16 +269,21 @@ struct Answer {
 impl Kept {
     fn new(bound: Bound) -> Self {
         let (queues, of_client, index) = (Slab::new(), HashMap::default(), HashTable::new());
-        Self { bound, queues, of_client, index, calls: 0, bytes: 0, hand: 0 }
+        Self { bound, queues, of_client, index, calls: 0, bytes: 0, hand: 0, last: 0 }
     }
 
     /// An answer that was not given before this moment.
-    fn find(&self, oldest: Option<Instant>, digest: Digest) -> Option<At> {
+    fn find(&self, oldest: Option<Instant>, call: &CallId) -> Option<At> {
+        let word = call.digest.word();
         let is = |at: &At| {
-            let answer = self.queues[at.queue as usize].answer(at.number);
-            answer.digest == digest && oldest.is_none_or(|oldest| answer.given >= oldest)
+            at.word == word && {
+                let queue = &self.queues[at.queue as usize];
+                let answer = queue.answer(at.number);
+                let same = queue.client == call.client && answer.digest == call.digest;
+                same && oldest.is_none_or(|oldest| answer.given >= oldest)
+            }
         };
-        self.index.find(digest.word(), is).copied()
+        self.index.find(word, is).copied()
     }
 
     fn results(&mut self, at: At) -> &[u8] {
@@ -285,7 +294,7 @@ impl Kept {
         if results.len() > self.bound.bytes || self.bound.calls_of_one == 0 {
             return;
         }
-        let own = self.of_client.get(&call.client).copied();
+        let own = self.queue_of(call.client);
         if let Some(own) = own.filter(|own| self.queues[*own as usize].answers.len() >= self.bound.calls_of_one) {
             self.pop(own as usize);
         }
@@ -301,10 +310,19 @@ impl Kept {
             queue
         });
         let number = queues[queue as usize].push(now, call.digest, results);
-        let digest = |at: &At| queues[at.queue as usize].answer(at.number).digest.word();
-        index.insert_unique(call.digest.word(), At { queue, number }, digest);
+        let word = call.digest.word();
+        index.insert_unique(word, At { queue, number, word }, |at| at.word);
+        self.last = queue;
         self.calls += 1;
         self.bytes += results.len();
+    }
+
+    /// The queue of a client. The client of the last answer is likely to be that of the next one.
+    fn queue_of(&self, client: IpAddr) -> Option<u32> {
+        match self.queues.get(self.last as usize) {
+            Some(queue) if queue.client == client => Some(self.last),
+            _ => self.of_client.get(&client).copied(),
+        }
     }
 
     /// An answer of a client that has its share of them or more makes way: who has few keeps them.
@@ -337,7 +355,7 @@ impl Kept {
     /// The oldest answer of a client leaves, and with the last one its queue.
     fn pop(&mut self, queue: usize) {
         let Some(Answer { digest, length, .. }) = self.queues[queue].answers.pop_front() else { return };
-        let at = At { queue: queue as u32, number: self.queues[queue].first };
+        let at = At { queue: queue as u32, number: self.queues[queue].first, word: digest.word() };
         let of = &mut self.queues[queue];
         of.first = at.number.wrapping_add(1);
         of.results.drain(..length);
