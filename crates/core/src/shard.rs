@@ -17,8 +17,10 @@ use crate::route::fence::Fences;
 use crate::servers::Servers;
 use crate::telemetry::recorder::{Recorder, Sample};
 use crate::time::{Span, Time};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::Hash;
+use core::mem;
 pub use fenced::{UnderWay, listing};
 
 /// A call as the core sees it.
@@ -55,7 +57,11 @@ pub enum Decision<K, V> {
 /// What a call that was let through holds of this shard's cache: a fetch if it reads, marks if it mutates. Must be sent or dropped with
 /// [`Shard::give_up`].
 #[derive(Debug)]
-pub struct Pass<K> {
+pub struct Pass<K>(Option<Box<Holds<K>>>);
+
+/// Boxed, as most calls hold nothing, and a ticket is moved often.
+#[derive(Debug)]
+struct Holds<K> {
     fetch: Option<Fetch<K>>,
     marks: Vec<Mark<K>>,
 }
@@ -137,11 +143,11 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         let touches = if call.target.op.mutates() { call.touches } else { &[] };
         let marks = touches.iter().map(|key| self.cache.mark(now, *key)).collect();
         match call.entry.filter(|_| knobs.caching && call.target.op.cacheable()) {
-            None => Asked::Through(Pass { fetch: None, marks }),
+            None => Asked::Through(Pass::of(None, marks)),
             Some((key, class)) => match self.cache.read(now, key, class) {
                 Read::Answer { value, age, horizon } => Asked::Answer { value, age, horizon },
                 Read::Join(flight) => Asked::Join(flight),
-                Read::Fetch(fetch) => Asked::Through(Pass { fetch: Some(fetch), marks }),
+                Read::Fetch(fetch) => Asked::Through(Pass::of(Some(fetch), marks)),
             },
         }
     }
@@ -206,7 +212,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         pass: Pass<K>,
         under_way: UnderWay,
     ) -> Ticket<K> {
-        if let Some(fetch) = &pass.fetch {
+        if let Some(fetch) = pass.fetch() {
             self.cache.sent(fetch);
         }
         let head_age = servers.head_age(now, route.to);
@@ -214,16 +220,18 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         Ticket { route, target: *target, sent: now, found, head_age, pass, under_way, spares: false, refused: false }
     }
 
-    /// A forwarded call came back, or never will.
+    /// A forwarded call came back, or never will. Its ticket is spent; it is not moved, as it is large.
     pub fn settle(
         &mut self,
         now: Time,
         servers: &Servers,
         recorder: &mut Recorder,
-        ticket: Ticket<K>,
+        ticket: &mut Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, target, sent, found, head_age, pass, under_way, spares, refused } = ticket;
+        let Ticket { route, ref target, sent, found, head_age, ref mut pass, ref mut under_way, spares, refused } =
+            *ticket;
+        let (pass, under_way) = (mem::replace(pass, Pass::NOTHING), mem::take(under_way));
         let latency = now.since(sent);
         servers.land(now, route.to);
         // An object that cannot be read says little of its server, however often it is asked for.
@@ -238,16 +246,19 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
             let lingers = if matches!(outcome, Outcome::Lost) { self.cache.hold_max() } else { Span::ZERO };
             let answered = matches!(outcome, Outcome::Answered(_));
             if !(spares && answered) {
-                self.raise_own(now, &target, &route, self.staleness + lingers, answered && !refused);
+                self.raise_own(now, target, &route, self.staleness + lingers, answered && !refused);
             }
         }
         self.over(now, under_way);
         let ended = if matches!(outcome, Outcome::Lost) { Ended::Unknown } else { Ended::Done };
-        for mark in pass.marks {
-            self.cache.end(now, mark, ended);
-        }
-        let flight = pass.fetch.as_ref().map(Fetch::flight);
-        let fill = self.fill(now, pass.fetch, outcome);
+        let flight = pass.flight();
+        let fill = pass.0.and_then(|holds| {
+            let Holds { fetch, marks } = *holds;
+            for mark in marks {
+                self.cache.end(now, mark, ended);
+            }
+            self.fill(now, fetch, outcome)
+        });
         Settled { flight, fill, latency }
     }
 
@@ -260,10 +271,12 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
 
     /// Lets go of a call that will never be sent.
     pub fn give_up(&mut self, now: Time, pass: Pass<K>) {
-        if let Some(fetch) = pass.fetch {
+        let Some(holds) = pass.0 else { return };
+        let Holds { fetch, marks } = *holds;
+        if let Some(fetch) = fetch {
             self.cache.failed(now, fetch);
         }
-        for mark in pass.marks {
+        for mark in marks {
             self.cache.end(now, mark, Ended::Done);
         }
     }
@@ -316,10 +329,24 @@ pub enum Asked<K, V> {
     Through(Pass<K>),
 }
 
+impl<K> Pass<K> {
+    /// The pass of a call that the cache has no part in.
+    pub const NOTHING: Self = Self(None);
+
+    fn of(fetch: Option<Fetch<K>>, marks: Vec<Mark<K>>) -> Self {
+        let holds = fetch.is_some() || !marks.is_empty();
+        Self(holds.then(|| Box::new(Holds { fetch, marks })))
+    }
+
+    fn fetch(&self) -> Option<&Fetch<K>> {
+        self.0.as_ref().and_then(|holds| holds.fetch.as_ref())
+    }
+}
+
 impl<K: Copy> Pass<K> {
     /// Whether joined calls wait for this one.
     pub fn flight(&self) -> Option<FlightId> {
-        self.fetch.as_ref().map(Fetch::flight)
+        self.fetch().map(Fetch::flight)
     }
 }
 
@@ -401,8 +428,8 @@ mod tests {
             }
         }
 
-        fn settle(&mut self, now: Time, ticket: Ticket<u32>, outcome: Outcome<'_, u64>) -> Settled {
-            self.shard.settle(now, &self.servers, &mut self.recorder, ticket, outcome)
+        fn settle(&mut self, now: Time, mut ticket: Ticket<u32>, outcome: Outcome<'_, u64>) -> Settled {
+            self.shard.settle(now, &self.servers, &mut self.recorder, &mut ticket, outcome)
         }
     }
 

@@ -3,7 +3,7 @@
 //! on a new connection; if it did so before, the call is that one's.
 
 use crate::event::{Asker, Loop, Shared};
-use crate::exclusive::Waiter;
+use crate::exclusive::{Exclusive, Waiter};
 use crate::log;
 use crate::realm::End;
 use crate::upstream::Held;
@@ -94,7 +94,7 @@ impl Loop {
             // Whoever wakes it just now finds it gone, and wakes the next one.
             let call = self.turning.remove(number);
             let waiter = Waiter { event_loop: self.number, number };
-            if let Some(key) = call.turn.as_ref().and_then(|turn| turn.waits_for()) {
+            if let Some(key) = call.turn.as_ref().and_then(Exclusive::waits_for) {
                 self.shared.turns.give_up(key, waiter);
             }
             self.abandon(now, call, newest);

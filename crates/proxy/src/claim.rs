@@ -199,8 +199,7 @@ pub(crate) fn prepare(
 ) -> Prepared {
     let waited = queued.take();
     let changes = op.mutates() || op == Op::Commit;
-    let mut watching = watching(shared, realm).peekable();
-    if !changes || watching.peek().is_none() {
+    if !changes || watching(shared, realm).next().is_none() {
         // The others should know of what must not be executed twice, though they keep nothing.
         let told = changes && !procedure.idempotent() && shared.accord().is_some();
         return Prepared::Ready(told.then(|| Claim::Changes(Box::default())));
@@ -212,7 +211,7 @@ pub(crate) fn prepare(
     let who = waited.as_ref().map_or_else(new, Queued::waiter);
     let flushes = shared.accord().map_or(0, |accord| accord.leases.flushes());
     let (mut claims, mut unfound) = (Changes { flushes, patient: true, ..Changes::default() }, Vec::new());
-    for (export, area) in watching {
+    for (export, area) in watching(shared, realm) {
         match area.cached.claim(now, who, &call) {
             Claimed::Marked(touched, names) => {
                 claims.touched.push((export, touched));

@@ -209,7 +209,7 @@ fn set_size(
     });
     match done {
         Ok(Ok(done)) => {
-            export.settle(now(), sent, End::Answered { ok: true, unstable: false });
+            export.settle(now(), &mut sent, End::Answered { ok: true, unstable: false });
             Size::Set(done)
         }
         Ok(Err(status)) => {
@@ -218,7 +218,7 @@ fn set_size(
             }
             let failed = matches!(status, Nfsstat3::IO | Nfsstat3::SERVERFAULT);
             let end = if failed { End::Failed } else { End::Answered { ok: false, unstable: false } };
-            export.settle(now(), sent, end);
+            export.settle(now(), &mut sent, end);
             Size::Kept
         }
         Err(Untold) if left => {
@@ -227,7 +227,7 @@ fn set_size(
             if let Some(number) = shared.pools.iter().position(|of| Arc::ptr_eq(of, pool)) {
                 shared.turns.leave(&sent.meaning, (number, server), until);
             }
-            export.settle(now(), sent, End::Lost);
+            export.settle(now(), &mut sent, End::Lost);
             Size::Unknown
         }
         Err(Untold) => {

@@ -105,8 +105,6 @@ pub(crate) struct Exclusive {
     /// Whether its first name resolved to something when a server was asked, before the call was sent again: what is
     /// there later may be the first sending's doing.
     pub(crate) seen: Option<bool>,
-    /// The numbers of the late copies that the call has left behind.
-    copies: Vec<u64>,
     /// Whether it has waited for late copies on the file that its name resolves to.
     waited_for_file: bool,
 }
@@ -117,17 +115,26 @@ struct Guard {
     /// In order; each once.
     keys: Keys,
     /// How many of them are taken.
-    taken: usize,
+    taken: u8,
     /// Whether it only waits for late copies: WRITE and SETATTR.
     passes: bool,
-    /// A late copy that is over when the call is.
-    own_copy: Option<u64>,
+    /// Late copies of the call itself; none for most calls.
+    copies: Option<Box<Copies>>,
+}
+
+/// Late copies of a call.
+#[derive(Debug, Default)]
+struct Copies {
+    /// The numbers of those that it has left behind.
+    left: Vec<u64>,
+    /// One that is over when the call is.
+    own: Option<u64>,
 }
 
 impl Exclusive {
     /// What a call must wait for; none for a call that waits for nobody.
     #[inline]
-    pub(crate) fn needed(turns: &Arc<Turns>, meaning: &Meaning, procedure: Procedure) -> Option<Box<Self>> {
+    pub(crate) fn needed(turns: &Arc<Turns>, meaning: &Meaning, procedure: Procedure) -> Option<Self> {
         // SETATTRs of a file that many set at once would wait for each other's round trips: where
         // two of them are in doubt together either may be the last.
         let sets = procedure == Procedure::Setattr;
@@ -135,7 +142,7 @@ impl Exclusive {
         if passes && (!turns.some_late() || !(sets || matches!(meaning.kind, Kind::Write { .. }))) {
             return None;
         }
-        Some(Box::new(Self::of(turns, keys(meaning), passes)))
+        Some(Self::of(turns, keys(meaning), passes))
     }
 
     /// For a call that is not kept back by anybody.
@@ -144,19 +151,18 @@ impl Exclusive {
     }
 
     fn of(turns: &Arc<Turns>, keys: Keys, passes: bool) -> Self {
-        let guard = Guard { turns: Arc::clone(turns), keys, taken: 0, passes, own_copy: None };
-        let (first, before, copies) = (None, Before::Unknown, Vec::new());
-        Self { guard, first, before, seen: None, copies, waited_for_file: false }
+        let guard = Guard { turns: Arc::clone(turns), keys, taken: 0, passes, copies: None };
+        Self { guard, first: None, before: Before::Unknown, seen: None, waited_for_file: false }
     }
 
     /// The call has left this late copy behind.
     pub(crate) fn left_copy(&mut self, number: u64) {
-        self.copies.push(number);
+        self.guard.copies.get_or_insert_default().left.push(number);
     }
 
     /// The late copies that the call has left behind.
     pub(crate) fn copies(&self) -> &[u64] {
-        &self.copies
+        self.guard.copies.as_ref().map_or(&[], |copies| &copies.left)
     }
 
     /// Whether the call has its turn and must not leave: another member has told of a late copy that
@@ -164,12 +170,12 @@ impl Exclusive {
     pub(crate) fn kept_back(&self) -> bool {
         let Guard { turns, keys, taken, passes, .. } = &self.guard;
         let looks = turns.some_told() && !(*passes && self.first.is_some());
-        looks && keys.iter().take(*taken).flatten().any(|key| turns.is_told(*key))
+        looks && keys.iter().take(usize::from(*taken)).flatten().any(|key| turns.is_told(*key))
     }
 
     /// The call was answered, and has cut this file to a size: a late copy of it would do so again.
     pub(crate) fn keeps_file(&self, file: Key) {
-        self.copies.iter().for_each(|copy| self.guard.turns.keep_also(*copy, file));
+        self.copies().iter().for_each(|copy| self.guard.turns.keep_also(*copy, file));
     }
 
     /// Whether there is any use in asking [`Exclusive::waits_for_file`].
@@ -203,14 +209,14 @@ impl Exclusive {
 
     /// The key that it must wait for next.
     pub(crate) fn waits_for(&self) -> Option<Key> {
-        self.guard.keys.get(self.guard.taken).copied().flatten()
+        self.guard.keys.get(usize::from(self.guard.taken)).copied().flatten()
     }
 
     /// The turn of a call that the life before this one has sent. What the call would change is kept
     /// from others until it is over: their changes would make the look at a server worthless.
     pub(crate) fn sent_before(turns: &Arc<Turns>, keys: Keys) -> Self {
         let mut turn = Self { first: Some(Arc::default()), ..Self::moved(turns) };
-        turn.guard.own_copy = Some(turns.leave_keys(keys, NOWHERE, Time::FAR));
+        turn.guard.copies.get_or_insert_default().own = Some(turns.leave_keys(keys, NOWHERE, Time::FAR));
         turn
     }
 
@@ -233,11 +239,11 @@ impl Exclusive {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(number) = self.own_copy {
-            self.turns.answered(number);
+        if let Some(own) = self.copies.as_ref().and_then(|copies| copies.own) {
+            self.turns.answered(own);
         }
         if !self.passes {
-            self.keys.iter().take(self.taken).flatten().for_each(|key| self.turns.release(*key));
+            self.keys.iter().take(usize::from(self.taken)).flatten().for_each(|key| self.turns.release(*key));
         }
     }
 }
@@ -541,15 +547,15 @@ mod tests {
         DirOp { dir: FileHandle::new(b"dir").unwrap(), name }
     }
 
-    fn turn(turns: &Arc<Turns>, call: &Call<'_>) -> Option<Box<Exclusive>> {
+    fn turn(turns: &Arc<Turns>, call: &Call<'_>) -> Option<Exclusive> {
         Exclusive::needed(turns, &Meaning::of(call).unwrap(), call.procedure())
     }
 
     fn remove(turns: &Arc<Turns>, name: &[u8]) -> Exclusive {
-        *turn(turns, &Call::Remove { object: named(name) }).unwrap()
+        turn(turns, &Call::Remove { object: named(name) }).unwrap()
     }
 
-    fn write(turns: &Arc<Turns>) -> Option<Box<Exclusive>> {
+    fn write(turns: &Arc<Turns>) -> Option<Exclusive> {
         let file = FileHandle::new(b"file").unwrap();
         turn(turns, &Call::Write { file, offset: 0, count: 1, stable: StableHow::FileSync, data: b"x" })
     }

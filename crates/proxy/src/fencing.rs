@@ -644,11 +644,11 @@ mod tests {
         let mut refused = export.send(begin, &meaning, Wishes::default()).unwrap();
         assert!(fence(begin).is_some(), "while it is under way");
         refused.ticket.spare();
-        export.settle(begin, refused, End::Answered { ok: false, unstable: false });
+        export.settle(begin, &mut refused, End::Answered { ok: false, unstable: false });
         let standing = |key: Key| export.part(key).shard.fences(begin);
         assert_eq!((fence(begin), standing(victim), standing(meaning.place)), (None, 0, 0));
-        let lost = export.send(begin, &meaning, Wishes::default()).unwrap();
-        export.settle(begin, lost, End::Lost);
+        let mut lost = export.send(begin, &meaning, Wishes::default()).unwrap();
+        export.settle(begin, &mut lost, End::Lost);
         assert!(fence(begin + Span::from_secs(61)).is_some(), "it may be executed yet");
     }
 }

@@ -37,7 +37,9 @@ impl<T> Flights<T> {
     }
 
     /// Takes a call with its record, whose first word becomes the new xid. There must be a place: see [`Flights::full`].
-    pub(crate) fn insert(&mut self, what: T, record: &[u8]) -> u32 {
+    /// The call is made where it is kept, and ended there, as it is large.
+    #[inline]
+    pub(crate) fn insert(&mut self, make: impl FnOnce() -> T, record: &[u8]) -> u32 {
         assert!(!self.full(), "the owner looks before it inserts");
         if self.count * 2 >= self.ring.len() {
             self.widen();
@@ -54,7 +56,7 @@ impl<T> Flights<T> {
         place.record.reserve(record.len());
         place.record.extend_from_slice(&xid.to_be_bytes());
         place.record.extend_from_slice(record.get(4..).unwrap_or_default());
-        place.what = Some(what);
+        place.what.get_or_insert_with(make);
         self.count += 1;
         xid
     }
@@ -101,9 +103,10 @@ impl<T> Flights<T> {
     }
 
     /// Ends the call of this xid, and looks at its record once more; none if it was given up or never was.
-    pub(crate) fn end<R>(&mut self, xid: u32, then: impl FnOnce(T, &[u8]) -> R) -> Option<R> {
+    pub(crate) fn end<R>(&mut self, xid: u32, then: impl FnOnce(&mut T, &[u8]) -> R) -> Option<R> {
         let place = self.release(xid)?;
-        let ended = place.what.take().map(|what| then(what, &place.record));
+        let ended = place.what.as_mut().map(|what| then(what, &place.record));
+        place.what = None;
         place.shrink();
         ended
     }
@@ -165,8 +168,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn ended<T>(flights: &mut Flights<T>, xid: u32) -> Option<T> {
-        flights.end(xid, |what, _| what)
+    fn ended<T: Copy>(flights: &mut Flights<T>, xid: u32) -> Option<T> {
+        flights.end(xid, |what, _| *what)
     }
 
     #[test]
@@ -174,7 +177,7 @@ mod tests {
         let mut flights = Flights::new();
         let mut seen = HashSet::new();
         for _ in 0..100_000 {
-            let xid = flights.insert((), b"xid0");
+            let xid = flights.insert(|| (), b"xid0");
             assert!(seen.insert(xid));
             ended(&mut flights, xid);
         }
@@ -185,17 +188,17 @@ mod tests {
     fn a_call_that_stays_keeps_its_xid_while_others_pass_and_the_ring_grows() {
         let mut flights = Flights::new();
         flights.next = u32::MAX - 700;
-        let stays = flights.insert(0, b"xid0 stays");
+        let stays = flights.insert(|| 0, b"xid0 stays");
         let mut others = Vec::new();
         for number in 1..CALLS_MOST {
-            others.push((flights.insert(number, b"xid0"), number));
+            others.push((flights.insert(|| number, b"xid0"), number));
             if number % 3 == 0 {
                 let (xid, number) = others.swap_remove(number % others.len());
                 assert_eq!(ended(&mut flights, xid), Some(number));
             }
         }
         while !flights.full() {
-            others.push((flights.insert(7, b"xid0"), 7));
+            others.push((flights.insert(|| 7, b"xid0"), 7));
         }
         assert_eq!(flights.xids().collect::<HashSet<_>>().len(), CALLS_MOST);
         assert_eq!(flights.get_mut(stays).map(|(_, record)| record[4..].to_vec()), Some(b" stays".to_vec()));
@@ -208,12 +211,12 @@ mod tests {
     #[test]
     fn a_reply_finds_its_call_and_a_late_one_finds_nothing() {
         let mut flights = Flights::new();
-        let first = flights.insert('a', b"xid1 call");
-        let second = flights.insert('b', b"xid2 call");
+        let first = flights.insert(|| 'a', b"xid1 call");
+        let second = flights.insert(|| 'b', b"xid2 call");
         assert_eq!(flights.get_mut(first).unwrap().1, [&first.to_be_bytes()[..], b" call"].concat());
         assert_eq!(ended(&mut flights, first), Some('a'));
         assert_eq!(ended(&mut flights, first), None);
-        let third = flights.insert('c', b"xid3");
+        let third = flights.insert(|| 'c', b"xid3");
         assert_ne!(third, first);
         assert_eq!(ended(&mut flights, first), None, "its place has another call now");
         assert_eq!(flights.xids().collect::<Vec<_>>().len(), 2);

@@ -91,7 +91,7 @@ pub(crate) struct Flight {
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
     /// Its turn at what it changes.
-    pub(crate) turn: Option<Box<Exclusive>>,
+    pub(crate) turn: Option<Exclusive>,
 }
 
 impl Link {
@@ -191,8 +191,9 @@ impl Link {
     }
 
     /// Takes a call; it leaves with the next flush, or when there is a connection.
-    pub(crate) fn take(&mut self, now: Time, flight: Flight, call: &[u8], buffers: &mut Buffers) {
-        let xid = self.flights.insert(flight, call);
+    #[inline]
+    pub(crate) fn take(&mut self, now: Time, make: impl FnOnce() -> Flight, call: &[u8], buffers: &mut Buffers) {
+        let xid = self.flights.insert(make, call);
         self.send(now, xid, buffers);
     }
 

@@ -68,13 +68,13 @@ impl Loop {
         let Forward { procedure, ref meaning, .. } = call.errand.forward;
         // What a WRITE must wait for may have come since it was last looked at.
         let looks = |turn: &Exclusive| procedure.idempotent() && turn.first.is_none();
-        if call.turn.as_deref().is_none_or(looks) {
+        if call.turn.as_ref().is_none_or(looks) {
             call.turn = Exclusive::needed(&self.shared.turns, meaning, procedure);
         }
         if call.queues() && self.shared.turns.some_told() && self.was_sent_elsewhere(&call) {
-            call.turn = Some(Box::new(Exclusive::sent_elsewhere(&self.shared.turns)));
+            call.turn = Some(Exclusive::sent_elsewhere(&self.shared.turns));
         }
-        if call.turn.as_deref().is_some_and(Exclusive::kept_back) {
+        if call.turn.as_ref().is_some_and(Exclusive::kept_back) {
             self.unmark(now, &mut call);
             self.held.push_back(call);
             return None;

@@ -27,7 +27,7 @@ use midas_core::op::Op;
 use midas_core::route::Router;
 use midas_core::route::feasible::{Bound, Target};
 use midas_core::route::policy::Policy;
-use midas_core::shard::{Asked, Call, Outcome, Shard, Ticket, UnderWay};
+use midas_core::shard::{Outcome, Pass, Shard, Ticket, UnderWay};
 use midas_core::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -78,16 +78,22 @@ pub(crate) struct Sent {
     pub(crate) meaning: Meaning,
     /// When it left, for what its reply teaches of where objects lie.
     pub(crate) epoch: Option<Epoch>,
-    /// What it changes besides its object and its place.
-    also: Vec<Key>,
-    /// Other keys that count as being changed or read until it ends, each with the key of its part.
-    also_under_way: Vec<(Key, UnderWay)>,
+    /// What it changes or reads besides its object and its place; none for most calls.
+    beside: Option<Box<Beside>>,
     /// What is known of the object that it makes.
     pub(crate) makes: Makes,
     /// The object that its name resolves to: the answer of a server that says otherwise is not believed.
     pub(crate) expects: Option<Key>,
     /// Whether it was perhaps executed by a server that is gone: nothing else may change the same object until that is known.
     pub(crate) doubtful: bool,
+}
+
+/// What a call changes or reads besides its object and its place.
+#[derive(Debug)]
+struct Beside {
+    changed: Vec<Key>,
+    /// Keys that count as being changed or read until it ends, each with the key of its part.
+    under_way: Vec<(Key, UnderWay)>,
 }
 
 /// What a call that makes an object finds under its name.
@@ -216,14 +222,10 @@ impl Realm {
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, binds, knobs, .. } = &mut *part;
         let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
-        let call = Call { target, entry: None, touches: &[] };
-        let pass = match shard.ask(now, knobs, &call) {
-            Asked::Through(pass) => pass,
-            Asked::Answer { .. } | Asked::Join(_) => unreachable!("without an entry nothing is answered or joined"),
-        };
+        // What is cached is kept elsewhere (`areas`).
         let sent = match expects {
-            Some(_) => shard.send_anywhere(now, &self.pool.servers, knobs, &target, pass),
-            None => shard.send(now, &self.pool.servers, knobs, &target, pass),
+            Some(_) => shard.send_anywhere(now, &self.pool.servers, knobs, &target, Pass::NOTHING),
+            None => shard.send(now, &self.pool.servers, knobs, &target, Pass::NOTHING),
         };
         match sent {
             Ok(ticket) => {
@@ -237,18 +239,17 @@ impl Realm {
                 }
                 drop(part);
                 // Nobody else changes the name any more: where it leads is known.
-                let (also, makes) = (self.changed_too(meaning), self.makes(meaning));
-                let Some(also_under_way) = self.leave_too(now, meaning, &also, ticket.route.to) else {
+                let (changed, makes) = (self.changed_too(meaning), self.makes(meaning));
+                let Some(under_way) = self.leave_too(now, meaning, &changed, ticket.route.to) else {
                     self.part(meaning.place).shard.take_back(now, &self.pool.servers, ticket);
                     return Err((Exclusion::FencedElsewhere, None));
                 };
+                let some = !changed.is_empty() || !under_way.is_empty();
+                let beside = some.then(|| Box::new(Beside { changed, under_way }));
                 let (meaning, doubtful) = (self.movable(meaning), false);
-                Ok(Sent { ticket, meaning, epoch, also, also_under_way, makes, expects, doubtful })
+                Ok(Sent { ticket, meaning, epoch, beside, makes, expects, doubtful })
             }
-            Err((pass, why)) => {
-                shard.give_up(now, pass);
-                Err((why, bound.map(|(server, _)| server)))
-            }
+            Err((_, why)) => Err((why, bound.map(|(server, _)| server))),
         }
     }
 
@@ -478,8 +479,8 @@ impl Realm {
         }
     }
 
-    /// A call ended.
-    pub(crate) fn settle(&self, now: Time, mut sent: Sent, end: End) {
+    /// A call ended. What is known of it is spent.
+    pub(crate) fn settle(&self, now: Time, sent: &mut Sent, end: End) {
         let server = sent.ticket.route.to;
         let spares = sent.ticket.spares() && matches!(end, End::Answered { .. });
         if matches!(end, End::Answered { ok: false, .. }) {
@@ -491,7 +492,7 @@ impl Realm {
             End::Failed => Outcome::Failed,
             End::Lost => Outcome::Lost,
         };
-        part.shard.settle(now, &self.pool.servers, &mut self.pool.recorder(), sent.ticket, outcome);
+        part.shard.settle(now, &self.pool.servers, &mut self.pool.recorder(), &mut sent.ticket, outcome);
         if sent.doubtful {
             part.ties.resolved(sent.meaning.object);
         }
@@ -499,10 +500,12 @@ impl Realm {
         drop(part);
         let executed = matches!(end, End::Answered { ok: true, .. });
         // What was refused has changed nothing. (A file that a CREATE resized has its fence from the answer.)
-        if !spares {
-            self.fence_too(now, &sent.also, server, end);
+        if let Some(beside) = sent.beside.take() {
+            if !spares {
+                self.fence_too(now, &beside.changed, server, end);
+            }
+            self.over_too(now, beside.under_way);
         }
-        self.over_too(now, sent.also_under_way);
         if self.stale() && sent.meaning.op.mutates() {
             match executed {
                 true => self.renamed(now, server, &sent.meaning),
@@ -529,7 +532,9 @@ impl Realm {
 
     /// A call has a server but did not leave for it.
     pub(crate) fn take_back(&self, now: Time, sent: Sent) {
-        self.over_too(now, sent.also_under_way);
+        if let Some(beside) = sent.beside {
+            self.over_too(now, beside.under_way);
+        }
         self.part(sent.meaning.place).shard.take_back(now, &self.pool.servers, sent.ticket);
     }
 

@@ -9,7 +9,7 @@ use crate::fencing::with_entries;
 use crate::fetching::Loans;
 use crate::link::Flight;
 use crate::realm::{End, Realm, Sent};
-use crate::settle::keep_made;
+use crate::settle::{keep_made, note_made};
 use crate::translate::{Kind, Meaning};
 use crate::verifier::composed;
 use crate::watch::{self, Outcome, Whom};
@@ -20,7 +20,7 @@ use midas_core::peer::lease::Operation;
 use midas_core::time::{Span, Time};
 use midas_net::{Buffers, Known, Purse};
 use midas_nfs::nfs3::{
-    EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
+    self, EntryPlus, FileHandle, FsinfoOk, Ftype3, LookupOk, Nfsstat3, PostOpAttr, Procedure, Reply, StableHow, access,
 };
 use midas_nfs::{record, rpc};
 use slab::Slab;
@@ -70,8 +70,8 @@ impl Waits {
 
 impl Relay<'_> {
     /// A server answered the call of this record.
-    pub(crate) fn reply(&mut self, now: Time, server: &str, mut flight: Flight, record: &[u8], reply: &[u8]) {
-        let Flight { waits, owner, realm, since, sent_at, resent, tries, ref mut sent, .. } = flight;
+    pub(crate) fn reply(&mut self, now: Time, server: &str, flight: &mut Flight, record: &[u8], reply: &[u8]) {
+        let Flight { waits, owner, realm, since, sent_at, resent, tries, ref mut sent, .. } = *flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -84,13 +84,20 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            if teaches(waits.procedure, given, self.shared.whose.learns())
+            let (whose, areas) = (&self.shared.whose, &self.shared.exports[realm].areas);
+            if makes_unremarkable(waits.procedure) && !whose.learns() && !areas.learns() {
+                if let (Some((object, kind)), Some(name)) = (nfs3::made(given), asked.name) {
+                    let object = Key::of(object.bytes());
+                    self.shared.watch.names.learn(object, (place, name), kind.map(|kind| kind == Ftype3::Dir));
+                    note_made(self.shared, &sent.meaning, flight.turn.as_ref(), object);
+                }
+            } else if teaches(waits.procedure, given, whose.learns())
                 && let Ok(reply) = Reply::decode(waits.procedure, given)
             {
-                self.shared.whose.learn_from(owner, waits.procedure, record, &reply);
-                self.shared.exports[realm].areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
+                whose.learn_from(owner, waits.procedure, record, &reply);
+                areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
                 self.shared.watch.names.learn_from(place, asked.name, &reply);
-                keep_made(self.shared, &sent.meaning, flight.turn.as_deref(), &reply);
+                keep_made(self.shared, &sent.meaning, flight.turn.as_ref(), &reply);
                 learn_of_sender(&self.shared.exports[realm], sent, &reply, tries);
             }
         }
@@ -118,15 +125,15 @@ impl Relay<'_> {
         tally.forwarded(waits.procedure, status.map(Nfsstat3), (missed, now.since(since)));
         tally.served(export.pool.links_of(sent.ticket.route.to).start, now.since(sent_at));
         let spent = export.pool.servers.spent(now, sent_at, route.to);
-        export.settle(now, flight.sent, end);
+        export.settle(now, &mut flight.sent, end);
         let given = changed.as_deref().or(results);
         if matches!(status.map(Nfsstat3), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
             self.shared.exports[realm].areas.gone(now, place);
         }
         let ended = if resent { Ended::Unknown } else { Ended::Done };
-        let landed = self.landed(now, realm, waits.procedure, (flight.claim, ended), given);
+        let landed = self.landed(now, realm, waits.procedure, (flight.claim.take(), ended), given);
         // Others may change the same when what was kept of it is in order.
-        drop(flight.turn);
+        drop(flight.turn.take());
         let ours = landed.all.or(changed);
         let given = ours.as_deref().or(results);
         let now = (now, self.number);
@@ -330,6 +337,11 @@ impl Relay<'_> {
         }
         Some(client)
     }
+}
+
+/// Whether what a call makes is known wherever anything is: no device, socket or pipe.
+const fn makes_unremarkable(procedure: Procedure) -> bool {
+    matches!(procedure, Procedure::Create | Procedure::Mkdir | Procedure::Symlink)
 }
 
 /// Whether anybody learns from these results, which tell of a success; `owners`: whether owners of

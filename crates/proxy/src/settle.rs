@@ -69,7 +69,7 @@ impl Loop {
         if !meaning.op.mutates() {
             return;
         }
-        let turn = flight.turn.get_or_insert_with(|| Box::new(Exclusive::moved(&self.shared.turns)));
+        let turn = flight.turn.get_or_insert_with(|| Exclusive::moved(&self.shared.turns));
         let first = Arc::clone(turn.first.get_or_insert_with(Arc::default));
         let link = &mut self.links[index];
         let stands = matches!(link.state, State::Up(_));
@@ -120,7 +120,7 @@ impl Loop {
         let Forward { owner, procedure, whom, .. } = call.errand.forward;
         let reply = Reply::decode(procedure, results).ok();
         if let Some(reply) = &reply {
-            keep_made(&self.shared, &call.errand.forward.meaning, call.turn.as_deref(), reply);
+            keep_made(&self.shared, &call.errand.forward.meaning, call.turn.as_ref(), reply);
         }
         call.claim = self.let_go(now, call.claim.take(), Ended::Done);
         self.resolved(&mut call);
@@ -136,7 +136,7 @@ impl Loop {
     /// Whether the other members know of the late copies that a call has left behind. Only then may
     /// a server be asked about it, and may it be sent again.
     pub(crate) fn knows_lates(&self, call: &Held) -> bool {
-        let copies = call.turn.as_deref().map_or(&[][..], Exclusive::copies);
+        let copies = call.turn.as_ref().map_or(&[][..], Exclusive::copies);
         copies.is_empty() || self.shared.accord().is_none_or(|accord| accord.knows_lates(copies))
     }
 
@@ -221,14 +221,14 @@ impl Loop {
         match decided(&self.shared, operation, verdict) {
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
-                let Flight { waits, owner, realm, sent, claim, turn, .. } = flight;
+                let Flight { waits, owner, realm, mut sent, claim, turn, .. } = flight;
                 if let Ok(reply) = Reply::decode(waits.procedure, &results) {
-                    keep_made(&self.shared, &sent.meaning, turn.as_deref(), &reply);
+                    keep_made(&self.shared, &sent.meaning, turn.as_ref(), &reply);
                     self.shared.whose.learn_from(owner, waits.procedure, &record, &reply);
                 }
                 let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
-                self.shared.exports[realm].settle(now, sent, End::Lost);
+                self.shared.exports[realm].settle(now, &mut sent, End::Lost);
                 self.let_go(now, claim, Ended::Unknown);
                 self.tally().here(waits.procedure, status(&results));
                 self.relay().results(waits, &results);
@@ -315,16 +315,20 @@ fn decided(shared: &Shared, operation: Option<Operation>, verdict: Verdict) -> V
 /// A call that makes something is about to be answered: what it made is its own, and what its late copies would
 /// cut to a size is kept from others.
 pub(crate) fn keep_made(shared: &Shared, meaning: &Meaning, turn: Option<&Exclusive>, reply: &Reply<'_>) {
-    if meaning.op != Op::Create {
-        return;
+    if meaning.op == Op::Create
+        && let Some(made) = made(reply)
+    {
+        note_made(shared, meaning, turn, made);
     }
-    if let Some(made) = made(reply) {
-        shared.made.note(made);
-        if let Some(turn) = turn.filter(|_| meaning.resizes) {
-            turn.keeps_file(made);
-            if let Some(accord) = shared.accord().filter(|_| !turn.copies().is_empty()) {
-                accord.tell_late_keeps(turn.copies(), made);
-            }
+}
+
+/// The same of a call that has made this object.
+pub(crate) fn note_made(shared: &Shared, meaning: &Meaning, turn: Option<&Exclusive>, made: Key) {
+    shared.made.note(made);
+    if let Some(turn) = turn.filter(|_| meaning.resizes) {
+        turn.keeps_file(made);
+        if let Some(accord) = shared.accord().filter(|_| !turn.copies().is_empty()) {
+            accord.tell_late_keeps(turn.copies(), made);
         }
     }
 }

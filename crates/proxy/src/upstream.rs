@@ -10,7 +10,7 @@ use crate::dispatch::Forward;
 use crate::event::{Asker, Loop, Shared};
 use crate::exclusive::{self, Exclusive};
 use crate::fetching;
-use crate::intents::Past;
+use crate::intents::{Intents, Past};
 use crate::link::{Flight, Link, State};
 use crate::log;
 use crate::pool::Pool;
@@ -43,7 +43,7 @@ pub(crate) struct Held {
     /// Whether a server must be asked first if it was executed; this one knows least.
     pub(crate) unsettled: Option<ServerId>,
     /// Its turn at what it changes.
-    pub(crate) turn: Option<Box<Exclusive>>,
+    pub(crate) turn: Option<Exclusive>,
     /// What it holds of the cache.
     pub(crate) claim: Option<Claim>,
     /// Names that must be looked up before it may leave.
@@ -145,7 +145,9 @@ pub(crate) fn begin(
         let held = Held { turn, claim, peer, queued, ..Held::new(errand, record.to_vec()) };
         Some(Box::new(held))
     };
-    if let Some(recalled) = recall(shared, errand, record) {
+    if let Some(intents) = shared.intents.get()
+        && let Some(recalled) = recall(shared, intents, errand, record)
+    {
         return Some(Box::new(recalled));
     }
     let mut turn = Exclusive::needed(&shared.turns, &forward.meaning, forward.procedure);
@@ -181,14 +183,16 @@ pub(crate) fn begin(
 
 /// A call that the life before this one has sent already: it is answered as it was then, or a
 /// server is asked what became of it.
-fn recall(shared: &Shared, errand: Errand, record: &[u8]) -> Option<Held> {
-    let intents = shared.intents.get().filter(|intents| intents.remembers())?;
+fn recall(shared: &Shared, intents: &Intents, errand: Errand, record: &[u8]) -> Option<Held> {
+    if !intents.remembers() {
+        return None;
+    }
     let operation = errand.operation(shared, record)?;
     let past = intents.recall(operation)?;
     let held = Held::new(errand, record.to_vec());
     Some(match past {
         Past::Ended(results) => {
-            let turn = Some(Box::new(Exclusive::answered(&shared.turns, results)));
+            let turn = Some(Exclusive::answered(&shared.turns, results));
             Held { turn, ..held }
         }
         Past::Begun(since) => {
@@ -200,7 +204,7 @@ fn recall(shared: &Shared, errand: Errand, record: &[u8]) -> Option<Held> {
                 intents.resume(now, event_loop, (xid, known), (operation, since), exclusive::keys(meaning));
             }
             let (errand, unsettled) = (Errand { since, ..errand }, Some(ServerId(0)));
-            Held { errand, unsettled, turn: Some(Box::new(turn)), ..held }
+            Held { errand, unsettled, turn: Some(turn), ..held }
         }
     })
 }
@@ -290,7 +294,7 @@ impl Errand {
         shared: &Shared,
         links: &mut [Link],
         buffers: &mut Buffers,
-        (record, claim, turn): (&[u8], &mut Option<Claim>, &mut Option<Box<Exclusive>>),
+        (record, claim, turn): (&[u8], &mut Option<Claim>, &mut Option<Exclusive>),
     ) -> Result<(), Wait> {
         let Self { asker, ref forward, since, wishes, tries } = *self;
         let Forward { ref meaning, realm, owner, .. } = *forward;
@@ -316,7 +320,7 @@ impl Errand {
         shared.tallies[asker.event_loop as usize].moved(Bytes::ToServers, record::MARK + record.len());
         link.take(
             shared.accord().map_or(now, |accord| accord.now()),
-            Flight {
+            || Flight {
                 waits: self.waits(),
                 owner,
                 realm,
@@ -540,7 +544,7 @@ impl Loop {
         let meaning = sent.meaning;
         let doubtful = std::mem::take(&mut sent.doubtful);
         match left {
-            true => self.shared.exports[realm].settle(now, sent, end),
+            true => self.shared.exports[realm].settle(now, &mut sent, end),
             false => self.shared.exports[realm].take_back(now, sent),
         }
         if let (Some(turn), Some(Claim::Changes(changes)), None) = (&mut turn, &claim, self.shared.accord()) {

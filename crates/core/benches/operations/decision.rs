@@ -180,9 +180,9 @@ impl Pool {
     fn call(&mut self, target: &Target) {
         let call = Call { target: *target, entry: None, touches: &[] };
         match self.shard.decide(self.now, &self.servers, &self.knobs, &call) {
-            Decision::Forward(ticket) => {
+            Decision::Forward(mut ticket) => {
                 let outcome = Outcome::Answered(None);
-                black_box(self.shard.settle(self.now, &self.servers, &mut self.recorder, ticket, outcome));
+                black_box(self.shard.settle(self.now, &self.servers, &mut self.recorder, &mut ticket, outcome));
             }
             Decision::Answer { .. } | Decision::Join(_) | Decision::Hold(..) => {}
         }

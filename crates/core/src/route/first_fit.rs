@@ -186,8 +186,9 @@ impl Scene<'_> {
     /// The first of the directory's `width` servers that fits a mutation, and its work.
     fn best_of(&self, width: u16, home: Load) -> (ServerId, Load) {
         let stay = (self.feasible.primary, home);
-        let mine = self.first_in_order(usize::from(width));
-        let least = self.least_of(&mine);
+        let narrowed = self.first_in_order(usize::from(width));
+        let mine = narrowed.as_ref().unwrap_or(&self.feasible.set);
+        let least = self.least_of(mine);
         if home - least < self.gap_now(home, least) {
             return stay;
         }
@@ -200,13 +201,13 @@ impl Scene<'_> {
         best.map_or(stay, |server| (server, self.servers.work(server)))
     }
 
-    /// The first `count` feasible servers of the directory's order.
-    fn first_in_order(&self, count: usize) -> ServerSet {
+    /// The first `count` feasible servers of the directory's order; none if there are no more than that.
+    fn first_in_order(&self, count: usize) -> Option<ServerSet> {
         if count >= self.feasible.set.len() {
-            return self.feasible.set;
+            return None;
         }
         let order = self.servers.ring.order(self.target.place);
-        order.filter(|server| self.feasible.set.contains(*server)).take(count).collect()
+        Some(order.filter(|server| self.feasible.set.contains(*server)).take(count).collect())
     }
 
     fn grown(&self, width: u16) -> u16 {

@@ -86,6 +86,8 @@ pub struct Sketch<V> {
     floors: Vec<u64>,
     slots_max: usize,
     total: u64,
+    /// The slot of the key that came last: what is hot comes again at once.
+    last: usize,
 }
 
 impl<V> Sketch<V> {
@@ -95,7 +97,7 @@ impl<V> Sketch<V> {
         // Twice the room: then the index is swept in place, and never grows.
         let index = HashTable::with_capacity(2 * slots_max + 2);
         let floors = vec![0; slots_max.div_ceil(BLOCK)];
-        Self { by, slots: Vec::with_capacity(slots_max), index, floors, slots_max, total: 0 }
+        Self { by, slots: Vec::with_capacity(slots_max), index, floors, slots_max, total: 0, last: 0 }
     }
 
     /// Counts; `value` is what is remembered of a key that is new. What is remembered of this one; none if it weighs nothing and is new.
@@ -115,6 +117,7 @@ impl<V> Sketch<V> {
                 self.enter(key, at)
             }
         };
+        self.last = at;
         self.total += weight.by(self.by);
         let slot = &mut self.slots[at];
         slot.weight += weight;
@@ -153,6 +156,9 @@ impl<V> Sketch<V> {
     }
 
     fn find(&self, key: Key) -> Option<usize> {
+        if self.slots.get(self.last).is_some_and(|slot| slot.key == key) {
+            return Some(self.last);
+        }
         self.index.find(key.0, |at| self.slots[usize::from(*at)].key == key).map(|at| usize::from(*at))
     }
 

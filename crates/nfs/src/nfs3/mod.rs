@@ -10,7 +10,7 @@ pub use call::{Call, CreateHow, DirOp, MknodData, subject};
 pub use procedure::Procedure;
 pub use reply::{
     AccessOk, CommitOk, CreateOk, Entries, Entry, EntryPlus, Failed, FsinfoOk, FsstatOk, LinkDone, LookupOk, Page,
-    PathconfOk, ReadOk, ReaddirOk, ReaddirplusOk, ReadlinkOk, RenameDone, Reply, WriteOk, fsinfo,
+    PathconfOk, ReadOk, ReaddirOk, ReaddirplusOk, ReadlinkOk, RenameDone, Reply, WriteOk, fsinfo, made,
 };
 pub use status::Nfsstat3;
 pub use types::{

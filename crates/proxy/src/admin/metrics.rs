@@ -428,7 +428,7 @@ mod tests {
                 servers.ids().for_each(|server| servers.set_health(now, server, Health::Up));
             };
             let waits = Waits { asker: ASKER, xid, procedure, known, cost, whom };
-            let flight = Flight {
+            let mut flight = Flight {
                 waits,
                 owner,
                 realm,
@@ -459,7 +459,7 @@ mod tests {
                 loans: &mut Loans::default(),
                 now: std::time::Instant::now(),
             };
-            relay.reply(now, "server", flight, record, &reply);
+            relay.reply(now, "server", &mut flight, record, &reply);
         }
     }
 

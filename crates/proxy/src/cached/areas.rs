@@ -136,6 +136,11 @@ impl Areas {
         self.places.as_ref().map(|places| places.epoch(now))
     }
 
+    /// Whether it is remembered where objects lie.
+    pub(crate) const fn learns(&self) -> bool {
+        self.places.is_some()
+    }
+
     /// Learns where objects lie.
     pub(crate) fn learn_from(&self, now: Time, left: Option<Epoch>, meaning: &Meaning, reply: &Reply<'_>) {
         if let (Some(places), Some(left)) = (&self.places, left) {

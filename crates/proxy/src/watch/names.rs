@@ -8,7 +8,6 @@ use super::at_once;
 use crate::pool::lock;
 use midas_core::key::Key;
 use midas_nfs::nfs3::{Fattr3, FileHandle, Ftype3, Reply};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -33,9 +32,16 @@ struct Known {
     object: Key,
     parent: Key,
     /// Of what was mounted below an export's root, the whole path.
-    name: Box<[u8]>,
+    name: Name,
     directory: Option<bool>,
     used: u32,
+}
+
+/// The bytes of a name. Short ones, which most are, need no memory of their own.
+#[derive(Debug)]
+enum Name {
+    Short { length: u8, bytes: [u8; SHORT_MAX] },
+    Long(Box<[u8]>),
 }
 
 /// Somebody else looks at the same names.
@@ -122,20 +128,46 @@ impl Names {
     }
 }
 
+impl Name {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl From<&[u8]> for Name {
+    fn from(name: &[u8]) -> Self {
+        let mut bytes = [0; SHORT_MAX];
+        match bytes.get_mut(..name.len()) {
+            Some(start) => {
+                start.copy_from_slice(name);
+                Self::Short { length: name.len() as u8, bytes }
+            }
+            None => Self::Long(name.into()),
+        }
+    }
+}
+
 impl Part {
     fn keep(&mut self, object: Key, (parent, name): (Key, &[u8]), directory: Option<bool>) {
         let used = self.tick();
         let set = self.set(object);
         if let Some(known) = set.iter_mut().flatten().find(|known| known.object == object) {
-            if known.parent != parent || *known.name != *name {
+            if known.parent != parent || known.name.bytes() != name {
                 (known.parent, known.name) = (parent, name.into());
             }
             (known.directory, known.used) = (directory.or(known.directory), used);
             return;
         }
-        // The age, for the clock begins anew some day.
-        let age = |known: &Known| Reverse(used.wrapping_sub(known.used));
-        let worth = |place: &Option<Known>| place.as_ref().map(|known| (known.directory == Some(true), age(known)));
+        // The age, for the clock begins anew some day; a directory counts as younger than any file. An empty place is
+        // older than all.
+        let youth = |known: &Known| {
+            let directory = u64::from(known.directory == Some(true));
+            1 + (directory << u32::BITS | u64::from(!used.wrapping_sub(known.used)))
+        };
+        let worth = |place: &Option<Known>| place.as_ref().map_or(0, youth);
         if let Some(place) = set.iter_mut().min_by_key(|place| worth(place)) {
             *place = Some(Known { object, parent, name: name.into(), directory, used });
         }
@@ -175,7 +207,7 @@ fn path<'s>(
         if let Some(root) = roots.get(&at) {
             break root.clone();
         }
-        let (parent, name) = part(at)?.find(at).map(|known| (known.parent, printable(&known.name)))?;
+        let (parent, name) = part(at)?.find(at).map(|known| (known.parent, printable(known.name.bytes())))?;
         length += name.len();
         if names.len() >= DEPTH_MOST || length > PATH_MOST {
             return None;
@@ -220,6 +252,8 @@ const WAYS: usize = 8;
 /// The parent of what was mounted by its whole path; no handle's key but by chance.
 const MOUNTED: Key = Key(0);
 const ROOTS_MAX: usize = 4096;
+/// Bytes of a name that is short.
+const SHORT_MAX: usize = 22;
 /// Bytes of a name.
 const NAME_MOST: usize = 255;
 /// How far up a path is followed, and how long it may become: a circle in what was learned ends there.

@@ -105,9 +105,9 @@ impl Play {
 
     fn go(&mut self, now: Time) {
         if !self.flying.is_empty() {
-            let ticket = self.flying.swap_remove(self.rng.below(self.flying.len()));
+            let mut ticket = self.flying.swap_remove(self.rng.below(self.flying.len()));
             let Proxy { shard, servers, recorder, .. } = &mut self.proxy;
-            shard.settle(now, servers, recorder, ticket, Outcome::Answered(None));
+            shard.settle(now, servers, recorder, &mut ticket, Outcome::Answered(None));
         }
     }
 }

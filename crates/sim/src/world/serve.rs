@@ -191,7 +191,7 @@ impl World<'_> {
     /// A reply reaches its proxy, and at once its client.
     pub(super) fn reply(&mut self, now: Time, call: CallId) -> Result<(), Violation> {
         let mut flying = self.calls.take(call);
-        let Stage::Sent(ticket) = std::mem::replace(&mut flying.stage, Stage::Gone) else { return Ok(()) };
+        let Stage::Sent(mut ticket) = std::mem::replace(&mut flying.stage, Stage::Gone) else { return Ok(()) };
         let value = flying.value;
         let facts = Facts { changed_at: Some(flying.changed), lease_until: None, cost: ENTRY_COST };
         let outcome = match (flying.failed, flying.request.op.cacheable()) {
@@ -201,7 +201,7 @@ impl World<'_> {
         };
         let proxy = &mut self.proxies[flying.proxy as usize];
         let server = ticket.route.to;
-        let settled = proxy.shard.settle(now, &proxy.servers, &mut proxy.recorder, ticket, outcome);
+        let settled = proxy.shard.settle(now, &proxy.servers, &mut proxy.recorder, &mut ticket, outcome);
         let second = second_of(self.config.homes.as_ref(), &flying.request);
         for key in second.into_iter().flat_map(|(place, object)| [place, object]) {
             proxy.shard.raise(now, key, server, true);

@@ -7,7 +7,7 @@ mod results;
 pub use page::{Entries, Entry, EntryPlus, Page};
 pub use results::{
     AccessOk, CommitOk, CreateOk, FsinfoOk, FsstatOk, LinkDone, LookupOk, PathconfOk, ReadOk, ReaddirOk, ReaddirplusOk,
-    ReadlinkOk, RenameDone, WriteOk, fsinfo,
+    ReadlinkOk, RenameDone, WriteOk, fsinfo, made,
 };
 
 use super::procedure::Procedure;

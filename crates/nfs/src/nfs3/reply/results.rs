@@ -1,8 +1,9 @@
 //! What each procedure gives when it went well (RFC 1813, 3.3.1 to 3.3.21). Field names are the RFC's, shortened where the
 //! structure says the rest.
 
+use crate::nfs3::status::Nfsstat3;
 use crate::nfs3::types::{
-    FileHandle, Nfstime3, PostOpAttr, StableHow, Verifier, WccData, post_op_attr, put_post_op_attr,
+    FileHandle, Ftype3, Nfstime3, PostOpAttr, StableHow, Verifier, WccData, post_op_attr, put_post_op_attr,
 };
 use crate::xdr::{Malformed, Reader, put};
 use alloc::vec::Vec;
@@ -161,6 +162,17 @@ impl<'a> CreateOk<'a> {
         put_post_op_attr(out, self.attributes.as_ref());
         self.dir.encode(out);
     }
+}
+
+/// The object that a CREATE, MKDIR or SYMLINK has made, and its type, where these results tell. What
+/// stands behind is not looked at.
+pub fn made(results: &[u8]) -> Option<(FileHandle<'_>, Option<Ftype3>)> {
+    let from = &mut Reader::new(results);
+    if from.u32().ok()? != Nfsstat3::OK.0 {
+        return None;
+    }
+    let object = from.option(FileHandle::decode).ok()??;
+    Some((object, from.option(Ftype3::decode).ok()?))
 }
 
 /// RENAME3resok and RENAME3resfail.
