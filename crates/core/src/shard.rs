@@ -1,8 +1,8 @@
 //! One part of the key space: its cache, pins, widths and fences. The daemon keeps it behind one short lock, the simulator owns it plainly.
 //!
 //! A call is asked ([`Shard::ask`]: answered, joined, or let through) and sent ([`Shard::send`]); [`Shard::decide`] is both. In between, where
-//! several proxies share a cache, a mutation is announced to the others. A forwarded call's [`Ticket`] is not `Clone` and is consumed when
-//! it settles, so nothing can be settled twice or filled from nowhere.
+//! several proxies share a cache, a mutation is announced to the others. A forwarded call's [`Ticket`] is not `Clone` and is spent when it
+//! settles, so nothing is settled twice or filled from nowhere: builds for debugging assert it.
 
 mod fenced;
 
@@ -229,9 +229,10 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
         ticket: &mut Ticket<K>,
         outcome: Outcome<'_, V>,
     ) -> Settled {
-        let Ticket { route, ref target, sent, found, head_age, ref mut pass, ref mut under_way, spares, refused } =
-            *ticket;
-        let (pass, under_way) = (mem::replace(pass, Pass::NOTHING), mem::take(under_way));
+        let Ticket { route, ref target, found, head_age, spares, refused, .. } = *ticket;
+        let sent = mem::replace(&mut ticket.sent, Time::FAR);
+        debug_assert!(sent != Time::FAR, "a call is settled once");
+        let (pass, under_way) = (mem::replace(&mut ticket.pass, Pass::NOTHING), mem::take(&mut ticket.under_way));
         let latency = now.since(sent);
         servers.land(now, route.to);
         // An object that cannot be read says little of its server, however often it is asked for.
@@ -264,6 +265,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
 
     /// A call that has a server but did not leave for it: nothing is learned of the server.
     pub fn take_back(&mut self, now: Time, servers: &Servers, ticket: Ticket<K>) {
+        debug_assert!(ticket.sent != Time::FAR, "a call that is over does not come back");
         servers.land(now, ticket.route.to);
         self.over(now, ticket.under_way);
         self.give_up(now, ticket.pass);
