@@ -13,6 +13,7 @@ mod abandon;
 mod accord;
 mod admin;
 mod agreed;
+mod ask_again;
 mod cached;
 mod claim;
 mod clerk;

@@ -6,6 +6,7 @@
 //! What the second sending finds done (EXIST, NOENT) is a new doubt, judged like the first.
 
 use crate::abandon::deserted;
+use crate::ask_again::TRIES;
 use crate::cached::made;
 use crate::claim::Claim;
 use crate::clerk::{About, Job};
@@ -17,7 +18,7 @@ use crate::exclusive::{self, Exclusive};
 use crate::link::{Flight, Moved, State};
 use crate::realm::End;
 use crate::translate::Meaning;
-use crate::upstream::{Errand, HERE, Held, TRIES};
+use crate::upstream::{Errand, HERE, Held};
 use crate::verify::{Before, Doubt, Verdict};
 use crate::watch::Asked;
 use midas_core::cache::Ended;
