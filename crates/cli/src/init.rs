@@ -1,9 +1,10 @@
 //! `midas init`: asks servers what they export, looks whether they belong together, and prints a configuration to begin with.
 
-use crate::doctor::{SAME_HANDLES, staleness_s};
+use crate::doctor::{SAME_HANDLES, dearest, staleness_s};
 use crate::failure::Failure;
 use crate::signal;
 use clap::Args;
+use midas_core::route::moves::Moves;
 use midas_proxy::config::{Network, Server, address_of};
 use midas_proxy::survey::{self, Asking, Greeting, Survey};
 use std::collections::BTreeSet;
@@ -43,6 +44,7 @@ struct Draft {
     exports_left_out: Vec<(String, String)>,
     clients: Vec<String>,
     staleness_s: Option<u64>,
+    moves: Option<Moves>,
 }
 
 impl Options {
@@ -159,6 +161,7 @@ impl Draft {
         }
         let measured = surveys.iter().map(staleness_s).collect::<Option<Vec<u64>>>();
         self.staleness_s = measured.and_then(|all| all.into_iter().max());
+        self.moves = dearest(surveys.iter());
         Ok(())
     }
 
@@ -172,6 +175,10 @@ impl Draft {
             Some(seconds) => format!("staleness = \"{seconds}s\"            # measured: {STALENESS}"),
             None => format!("staleness = \"65s\"           # not measured: {STALENESS} (see `midas doctor --write`)"),
         });
+        lines.extend(self.moves.map(|moves| match moves {
+            Moves::Free => "moves = \"free\"              # measured: a call costs the same at every server".to_owned(),
+            Moves::None => "moves = \"none\"              # measured: a call that moves costs much (see `midas doctor --write`)".to_owned(),
+        }));
         lines.extend(self.exports_left_out.iter().map(|(path, why)| format!("\n# Left out: {path}: {why}")));
         lines.extend(
             self.exports.iter().map(|path| {
@@ -311,6 +318,7 @@ mod tests {
             exports_left_out: vec![("/odd".to_owned(), "not exported by 10.0.0.1:2049".to_owned())],
             clients: Vec::new(),
             staleness_s: None,
+            moves: None,
         };
         let config = midas_proxy::config::Config::parse(&draft.toml()).unwrap();
         let paths: Vec<&str> = config.exports().iter().map(|export| export.path.as_str()).collect();
@@ -322,9 +330,11 @@ mod tests {
                 .all(|export| export.access == midas_proxy::config::Access::ReadOnly && !export.insecure)
         );
         assert_eq!(config.pools()[0].servers.len(), 2);
-        let measured = Draft { staleness_s: Some(4), clients: some(&["10.0.0.0/8"]), ..draft };
+        let moves = Some(Moves::None);
+        let measured = Draft { staleness_s: Some(4), moves, clients: some(&["10.0.0.0/8"]), ..draft };
         let config = midas_proxy::config::Config::parse(&measured.toml()).unwrap();
         assert_eq!(config.pools()[0].staleness.as_nanos(), 4_000_000_000);
+        assert_eq!(config.pools()[0].moves, Moves::None);
         assert_eq!(config.exports()[0].clients[0].to_string(), "10.0.0.0/8");
     }
 }

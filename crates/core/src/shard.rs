@@ -409,7 +409,7 @@ mod tests {
     }
 
     fn target(op: Op) -> Target {
-        Target { op, place: Key(5), object: Key(6), subtree: None, bound: None }
+        Target::new(op, Key(5), Key(6))
     }
 
     const BOUND: Option<(ServerId, Bound)> = Some((ServerId(1), Bound::Fenced));

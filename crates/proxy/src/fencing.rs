@@ -56,7 +56,7 @@ impl Realm {
     /// Where the second object of a call must be read now, if it has one.
     pub(crate) fn second_fence(&self, now: Time, meaning: &Meaning) -> Option<(ServerId, Bound)> {
         let (object, _) = meaning.second.filter(|_| self.stale())?;
-        let target = Target { op: meaning.op, place: object, object, subtree: None, bound: None };
+        let target = Target::new(meaning.op, object, object);
         self.part(object).shard.fenced_at(now, &self.pool.servers, &target)
     }
 

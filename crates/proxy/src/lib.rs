@@ -33,6 +33,7 @@ mod fetching;
 mod finding;
 mod flight;
 mod generations;
+mod homes;
 mod intents;
 mod keeper;
 mod key_map;

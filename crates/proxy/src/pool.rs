@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::config;
 use crate::cookies::Cookies;
+use crate::homes::Homes;
 use crate::rtt::RoundTrips;
 use midas_core::control::Controller;
 use midas_core::health::Health;
@@ -25,6 +26,8 @@ pub(crate) struct Pool {
     /// Where the links to its servers begin in every event loop.
     pub(crate) first_link: usize,
     pub(crate) cookies: Cookies,
+    /// Where files lie; nothing is learned where moves are free.
+    pub(crate) homes: Homes,
     /// Servers are admitted one after the other, so that each is compared with those before it.
     pub(crate) admission: Mutex<()>,
     recorder: Mutex<Recorder>,
@@ -78,6 +81,7 @@ impl Pool {
             servers,
             first_link,
             cookies,
+            homes: Homes::default(),
             admission,
             recorder,
             round_trips,
@@ -108,6 +112,11 @@ impl Pool {
 
     pub(crate) fn set_staleness(&self, staleness: Span) {
         self.staleness.store(staleness.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether calls stay at their homes, whatever the load: a file's is its directory's.
+    pub(crate) fn stays(&self) -> bool {
+        self.config.moves.stay()
     }
 
     /// Links that each event loop has to this pool.

@@ -221,7 +221,7 @@ impl Realm {
         };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, binds, knobs, .. } = &mut *part;
-        let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
+        let target = Target { bound, ..self.target(meaning) };
         // What is cached is kept elsewhere (`areas`).
         let sent = match expects {
             Some(_) => shard.send_anywhere(now, &self.pool.servers, knobs, &target, Pass::NOTHING),
@@ -253,6 +253,17 @@ impl Realm {
         }
     }
 
+    /// A call as routing sees it. Where moves cost something a file's home is its directory's.
+    fn target(&self, meaning: &Meaning) -> Target {
+        let target = Target::new(meaning.op, meaning.place, meaning.object);
+        if !self.pool.stays() {
+            return target;
+        }
+        let by_handle = meaning.place == meaning.object;
+        let directory = if by_handle { self.pool.homes.directory(meaning.place) } else { None };
+        Target { home: directory.unwrap_or(meaning.place), stays: true, ..target }
+    }
+
     /// What [`Realm::send`] would do with this call now. Changes nothing.
     pub(crate) fn would(&self, now: Instant, meaning: &Meaning) -> Would {
         let now = self.pool.time(now);
@@ -260,7 +271,7 @@ impl Realm {
         let mut part = self.part(meaning.place);
         let knobs = part.knobs;
         let bound = self.bound(now, &mut part, meaning, second);
-        let target = Target { op: meaning.op, place: meaning.place, object: meaning.object, subtree: None, bound };
+        let target = Target { bound, ..self.target(meaning) };
         let (target, route) = part.shard.would(now, &self.pool.servers, &knobs, &target);
         Would { target, knobs, route }
     }
@@ -450,7 +461,7 @@ impl Realm {
         let fence = match self.stale() {
             true => {
                 let Meaning { op, place, object, .. } = *meaning;
-                shard.fenced_at(now, servers, &Target { op, place, object, subtree: None, bound: None }).or(second)
+                shard.fenced_at(now, servers, &Target::new(op, place, object)).or(second)
             }
             false => second,
         };

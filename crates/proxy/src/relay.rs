@@ -71,7 +71,7 @@ impl Waits {
 impl Relay<'_> {
     /// A server answered the call of this record.
     pub(crate) fn reply(&mut self, now: Time, server: &str, flight: &mut Flight, record: &[u8], reply: &[u8]) {
-        let Flight { waits, owner, realm, since, sent_at, resent, tries, ref mut sent, .. } = *flight;
+        let Flight { waits, realm, since, sent_at, resent, ref sent, .. } = *flight;
         let (kind, place, route) = (sent.meaning.kind, sent.meaning.place, sent.ticket.route);
         let asked = watch::Asked::in_record(waits.procedure, (realm, place), record);
         let results = rpc::Reply::decode(reply).ok().and_then(|reply| reply.results.ok());
@@ -84,23 +84,9 @@ impl Relay<'_> {
                 changed = self.no_higher(realm, &sent.meaning, waits.procedure, results);
             }
             let given = changed.as_deref().unwrap_or(results);
-            let (whose, areas) = (&self.shared.whose, &self.shared.exports[realm].areas);
-            if makes_unremarkable(waits.procedure) && !whose.learns() && !areas.learns() {
-                if let (Some((object, kind)), Some(name)) = (nfs3::made(given), asked.name) {
-                    let object = Key::of(object.bytes());
-                    self.shared.watch.names.learn(object, (place, name), kind.map(|kind| kind == Ftype3::Dir));
-                    note_made(self.shared, &sent.meaning, flight.turn.as_ref(), object);
-                }
-            } else if teaches(waits.procedure, given, whose.learns())
-                && let Ok(reply) = Reply::decode(waits.procedure, given)
-            {
-                whose.learn_from(owner, waits.procedure, record, &reply);
-                areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
-                self.shared.watch.names.learn_from(place, asked.name, &reply);
-                keep_made(self.shared, &sent.meaning, flight.turn.as_ref(), &reply);
-                learn_of_sender(&self.shared.exports[realm], sent, &reply, tries);
-            }
+            self.learn(now, flight, &asked, record, given);
         }
+        let sent = &mut flight.sent;
         let export = &self.shared.exports[realm];
         if let (true, false, Some(status), Some(results)) = (export.stale(), resent, status, results)
             && Realm::changed_nothing(sent, waits.procedure, Nfsstat3(status), results)
@@ -144,6 +130,36 @@ impl Relay<'_> {
             let told = landed.joined.as_deref();
             asked.tell(now, self.shared, waits.whom, (Outcome::Joined, Span::ZERO), told.or(given));
             self.hand(waits, told.or(ours.as_deref()), results, reply);
+        }
+    }
+
+    /// A successful reply teaches where objects lie, whose they are and who has made them.
+    #[inline]
+    fn learn(&self, now: Time, flight: &Flight, asked: &watch::Asked<'_>, record: &[u8], given: &[u8]) {
+        let Flight { waits: Waits { procedure, .. }, owner, realm, tries, ref sent, .. } = *flight;
+        let Shared { whose, exports, watch, .. } = self.shared;
+        let (export, turn, place) = (&exports[realm], flight.turn.as_ref(), sent.meaning.place);
+        let Realm { areas, pool, .. } = export;
+        if makes_unremarkable(procedure) && !whose.learns() && !areas.learns() {
+            if let (Some((object, kind)), Some(name)) = (nfs3::made(given), asked.name) {
+                let object = Key::of(object.bytes());
+                if pool.stays() && procedure != Procedure::Mkdir {
+                    pool.homes.made(place, object);
+                }
+                watch.names.learn(object, (place, name), kind.map(|kind| kind == Ftype3::Dir));
+                note_made(self.shared, &sent.meaning, turn, object);
+            }
+        } else if teaches(procedure, given, whose.learns())
+            && let Ok(reply) = Reply::decode(procedure, given)
+        {
+            whose.learn_from(owner, procedure, record, &reply);
+            areas.learn_from(now, sent.epoch, &sent.meaning, &reply);
+            watch.names.learn_from(place, asked.name, &reply);
+            keep_made(self.shared, &sent.meaning, turn, &reply);
+            learn_of_sender(export, sent, &reply, tries);
+            if pool.stays() {
+                pool.homes.learn_from(place, asked.name, &reply);
+            }
         }
     }
 

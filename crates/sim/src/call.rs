@@ -167,5 +167,5 @@ pub(crate) fn second_of(homes: Option<&Homes>, request: &Request) -> Option<(Key
 /// A request as routing sees it.
 pub(crate) fn target_of(homes: Option<&Homes>, request: &Request) -> Target {
     let place = directory_key(homes, request.directory);
-    Target { op: request.op, place, object: place.child(u64::from(request.file)), subtree: None, bound: None }
+    Target::new(request.op, place, place.child(u64::from(request.file)))
 }

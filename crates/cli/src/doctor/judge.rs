@@ -2,8 +2,11 @@
 
 use super::duration;
 use super::finding::{About, Finding, Level, SAME_HANDLES};
+use midas_core::route::moves::Moves;
 use midas_proxy::config::{Access, Export, Pool, Squash};
-use midas_proxy::survey::{Cookies, Greeting, Pair, Ports, RootUser, Seen, Service, Staleness, Survey, Trial, Trouble};
+use midas_proxy::survey::{
+    Cookies, Cost, Greeting, Moving, Pair, Ports, RootUser, Seen, Service, Staleness, Survey, Trial, Trouble,
+};
 use std::time::Duration;
 
 /// One server by itself.
@@ -224,7 +227,8 @@ fn written(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
         Some(Err(Trouble::Silent(why))) => unknown(Level::Unasked, why),
         Some(Ok(trial)) => {
             let worst = trial.staleness.worst().map(|worst| staleness(pool, about, worst));
-            worst.into_iter().chain(clocks(pool, about, trial)).collect()
+            let moving = trial.moving.as_ref().map(|moving| moves(pool, about, moving));
+            worst.into_iter().chain(moving).chain(clocks(pool, about, trial)).collect()
         }
     }
 }
@@ -258,6 +262,40 @@ fn staleness(pool: &Pool, about: &About, worst: Pair) -> Finding {
         ),
     };
     Finding::new(level, "staleness", about, text)
+}
+
+fn moves(pool: &Pool, about: &About, moving: &Moving) -> Finding {
+    let [home, other] = [moving.home, moving.other].map(|server| &pool.servers[server].name);
+    let cost = |cost: &Cost| {
+        let us = [cost.one, cost.two].map(|time| time.as_micros());
+        format!("{} {} us, {} us ({:.1} times)", cost.what, us[0], us[1], cost.ratio())
+    };
+    let figures: Vec<String> = moving.costs.iter().map(cost).collect();
+    let figures = format!("at {home} alone, and in turn with {other}: {}", figures.join("; "));
+    let (level, text) = match (moving.costs(), pool.moves) {
+        (true, Moves::Free) => (
+            Level::Change,
+            format!("a call that moves costs much, but midas.toml says moves \"free\": {figures}. {STAY}"),
+        ),
+        (true, Moves::None) => (Level::Well, format!("a call that moves costs much, and none does: {figures}")),
+        (false, Moves::Free) => (Level::Well, format!("a call may move: {figures}")),
+        (false, Moves::None) => {
+            (Level::Note, format!("a call could move, but midas.toml says moves \"none\": {figures}. {SPREAD}"))
+        }
+    };
+    Finding::new(level, "moves", about, text)
+}
+
+/// The value of `moves` that was measured; none if it was not.
+pub(crate) fn measured_moves(survey: &Survey) -> Option<Moves> {
+    let trial = survey.trial.as_ref()?.as_ref().ok()?;
+    trial.moving.as_ref().map(|moving| if moving.costs() { Moves::None } else { Moves::Free })
+}
+
+/// The same of all exports of a pool: where a move costs much in one of them, calls stay.
+pub(crate) fn dearest<'s>(surveys: impl Iterator<Item = &'s Survey>) -> Option<Moves> {
+    let all = surveys.map(measured_moves).collect::<Option<Vec<Moves>>>()?;
+    all.iter().find(|moves| moves.stay()).or(all.first()).copied()
 }
 
 /// As midas.toml would write it.
@@ -294,6 +332,11 @@ fn clocks(pool: &Pool, about: &About, trial: &Trial) -> Option<Finding> {
 
 /// What it costs that they are not.
 const BOUND: &str = "For so long every call on what was changed goes to the one server that changed it, and cannot be steered (`midas status` says how many do).";
+/// What is done where moves cost much.
+const STAY: &str =
+    "With moves = \"none\" a directory and its files stay at one server, and balance comes from the directories";
+/// What is missed where they could be made.
+const SPREAD: &str = "With moves = \"free\" a hot directory is spread over the servers";
 /// What makes servers fresh.
 const FRESH: &str = "To see changes at once: NFS-Ganesha with Attr_Expiration_Time = 0 on every head; the kernel's server over an NFS mount with that mounted noac";
 /// More than a call takes, less than people notice.
@@ -353,7 +396,7 @@ mod tests {
     /// Changes through the first, seen by the second so late; and its clock so many seconds ahead.
     fn trial(after: Option<Duration>, ahead: f64) -> Trial {
         let staleness = Staleness { pairs: vec![Pair { from: 0, to: 1, after }] };
-        Trial { staleness, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }
+        Trial { staleness, moving: None, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }
     }
 
     #[test]
@@ -403,6 +446,30 @@ mod tests {
             let of: Vec<&Finding> = found.iter().filter(|finding| finding.topic == topic).collect();
             let [finding] = of.as_slice() else { panic!("{topic} {words}: {found:?}") };
             assert_eq!(finding.level, level, "{words}: {finding:?}");
+            assert!(finding.text.contains(words), "{words}: {finding:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_move_costs_is_told_with_its_figures_and_the_key_to_set() {
+        let dear = Cost { what: "CREATE", one: Duration::from_micros(535), two: Duration::from_micros(1970) };
+        let cheap = Cost { two: Duration::from_micros(550), ..dear };
+        let free = FILE.to_owned();
+        let none = FILE.replacen("staleness", "moves = \"none\"\nstaleness", 1);
+        let cases = [
+            (&free, cheap, Level::Well, "may move", Moves::Free),
+            (&free, dear, Level::Change, "moves = \"none\"", Moves::None),
+            (&none, dear, Level::Well, "CREATE 535 us, 1970 us (3.7 times)", Moves::None),
+            (&none, cheap, Level::Note, "moves = \"free\"", Moves::Free),
+        ];
+        for (file, cost, level, words, wants) in cases {
+            let config = Config::parse(file).unwrap();
+            let moving = Some(Moving { home: 0, other: 1, costs: vec![cost] });
+            let trial = Trial { moving, ..trial(Some(Duration::ZERO), 0.0) };
+            let survey = survey([9, 9], Cookies::Unknown(String::new()), Some(Ok(trial)));
+            let found = export(&config.pools()[0], &config.exports()[0], &[], &survey);
+            let finding = found.iter().find(|finding| finding.topic == "moves").unwrap();
+            assert_eq!((finding.level, measured_moves(&survey)), (level, Some(wants)), "{finding:?}");
             assert!(finding.text.contains(words), "{words}: {finding:?}");
         }
     }

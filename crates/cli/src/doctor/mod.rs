@@ -5,12 +5,13 @@ mod judge;
 mod show;
 
 pub(crate) use finding::SAME_HANDLES;
-pub(crate) use judge::staleness_s;
+pub(crate) use judge::{dearest, staleness_s};
 
 use crate::failure::Failure;
 use crate::signal;
 use clap::Args;
 use finding::{Finding, Level};
+use midas_core::route::moves::Moves;
 use midas_proxy::config::{Config, Export, Pool};
 use midas_proxy::survey::{self, Asking, Greeting, Survey};
 use std::path::PathBuf;
@@ -26,7 +27,8 @@ pub(crate) struct Options {
     /// The configuration (see `midas check`)
     #[arg(long, value_name = "FILE", default_value = Config::PATH)]
     config: PathBuf,
-    /// Also measure what only writing shows: how soon servers see each other's changes, their clocks, who root becomes
+    /// Also measure what only writing shows: how soon servers see each other's changes, what it costs that a call moves, their clocks,
+    /// who root becomes
     #[arg(long)]
     write: bool,
     /// Print one JSON object
@@ -42,6 +44,8 @@ struct Examined<'a> {
     findings: Vec<Finding>,
     /// What `staleness` must be at least, in seconds, if it was measured on every export.
     staleness_s: Option<u64>,
+    /// What `moves` should be, if that was measured on every export.
+    moves: Option<Moves>,
 }
 
 impl Options {
@@ -84,7 +88,8 @@ fn examine<'a>(config: &'a Config, pool: &'a Pool, asking: &Asking<'_>) -> Exami
     }
     let measured = exports.iter().map(|(_, survey)| judge::staleness_s(survey));
     let staleness_s = measured.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
-    Examined { pool, greetings, exports, findings, staleness_s }
+    let moves = dearest(exports.iter().map(|(_, survey)| survey));
+    Examined { pool, greetings, exports, findings, staleness_s, moves }
 }
 
 fn verdict(pools: &[Examined<'_>]) -> Result<(), Failure> {

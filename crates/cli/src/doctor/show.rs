@@ -3,6 +3,7 @@
 use super::finding::{About, Finding, Level};
 use super::{Examined, duration};
 use crate::failure::Failure;
+use midas_core::route::moves::Moves;
 use midas_proxy::survey::{Cookies, Greeting, Service, Survey, Trouble};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -27,9 +28,12 @@ fn words(examined: &Examined<'_>) -> String {
         let of = |about: &About| about.server.is_none() && about.export.as_ref() == Some(&export.source);
         lines.extend(examined.findings.iter().filter(|finding| of(&finding.about)).map(line));
     }
-    lines.extend(advice(examined).map(|staleness| {
-        format!("midas.toml, pool {}: what was measured says\n  staleness = \"{staleness}\"", examined.pool.name)
-    }));
+    let keys = [("staleness", staleness(examined)), ("moves", moves(examined).map(str::to_owned))];
+    let told: Vec<String> =
+        keys.into_iter().filter_map(|(key, value)| Some(format!("\n  {key} = \"{}\"", value?))).collect();
+    if !told.is_empty() {
+        lines.push(format!("midas.toml, pool {}: what was measured says{}", examined.pool.name, told.concat()));
+    }
     lines.join("\n")
 }
 
@@ -46,9 +50,15 @@ fn line(finding: &Finding) -> String {
 }
 
 /// Another value of `staleness` than the file's, if what was measured says so.
-fn advice(examined: &Examined<'_>) -> Option<String> {
+fn staleness(examined: &Examined<'_>) -> Option<String> {
     let needed = examined.staleness_s?;
     (duration(examined.pool.staleness).as_secs() != needed).then(|| format!("{needed}s"))
+}
+
+/// The same of `moves`.
+fn moves(examined: &Examined<'_>) -> Option<&'static str> {
+    let measured = examined.moves.filter(|moves| *moves != examined.pool.moves)?;
+    Moves::NAMES.iter().find(|(_, moves)| *moves == measured).map(|(name, _)| *name)
 }
 
 fn of_pool(examined: &Examined<'_>) -> Value {
@@ -66,7 +76,7 @@ fn of_pool(examined: &Examined<'_>) -> Value {
         "servers": servers,
         "exports": exports,
         "findings": findings.collect::<Vec<_>>(),
-        "toml": { "staleness": advice(examined) },
+        "toml": { "staleness": staleness(examined), "moves": moves(examined) },
     })
 }
 

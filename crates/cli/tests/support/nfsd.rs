@@ -14,6 +14,8 @@ pub(crate) struct Nfsd {
     stdout: BufReader<ChildStdout>,
     pub(crate) addresses: Vec<SocketAddr>,
     export: String,
+    /// Whether it keeps the truth: without it nobody answers who asks for it.
+    truth: bool,
 }
 
 impl Nfsd {
@@ -27,7 +29,8 @@ impl Nfsd {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary runs");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut nfsd = Self { child, stdin, stdout, addresses: Vec::new(), export: String::new() };
+        let truth = arguments.contains(&"--truth");
+        let mut nfsd = Self { child, stdin, stdout, addresses: Vec::new(), export: String::new(), truth };
         let ready = nfsd.line();
         let servers = ready["servers"].as_array().expect("the ready line names the servers");
         nfsd.addresses = servers.iter().map(|server| server.as_str().unwrap().parse().unwrap()).collect();
@@ -71,6 +74,7 @@ impl Nfsd {
 
     /// What the servers know of themselves now.
     pub(crate) fn truth(&mut self) -> Value {
+        assert!(self.truth, "started without --truth");
         self.write("truth");
         self.line()
     }

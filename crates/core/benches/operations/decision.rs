@@ -191,7 +191,7 @@ impl Pool {
 
 fn target(op: Op, number: u64) -> Target {
     let place = Key(mix(number));
-    Target { op, place, object: place.child(number), subtree: None, bound: None }
+    Target::new(op, place, place.child(number))
 }
 
 /// Different calls before one comes again.

@@ -16,10 +16,15 @@ use crate::servers::Servers;
 pub struct Target {
     /// What it does.
     pub op: Op,
-    /// The key that names its home: the directory for calls on names, the object otherwise.
+    /// The directory of a call on a name, the object otherwise: what fences go by.
     pub place: Key,
     /// The object, or the directory and name: what a pin holds.
     pub object: Key,
+    /// The key that the ring places: the directory that the object lies in, where moving a call costs
+    /// something and that is known; the place otherwise.
+    pub home: Key,
+    /// Whether it stays at its home, whatever the load: to move it would cost more.
+    pub stays: bool,
     /// The part of the namespace it is in, where the administrator placed parts.
     pub subtree: Option<Subtree>,
     /// The one server that may serve it, if there is such.
@@ -42,6 +47,13 @@ pub enum Bound {
     Maker,
     /// It was sent there and may have been executed.
     PerhapsExecuted,
+}
+
+impl Target {
+    /// A call whose place names its home, and which may go anywhere.
+    pub const fn new(op: Op, place: Key, object: Key) -> Self {
+        Self { op, place, object, home: place, stays: false, subtree: None, bound: None }
+    }
 }
 
 impl Bound {
@@ -143,7 +155,7 @@ fn health_exclusion(servers: &Servers, server: ServerId) -> Option<Exclusion> {
 /// The servers of the pool that placement allows; `None`: all of them. A table may name servers that the pool does not have.
 #[inline]
 fn allowed(servers: &Servers, target: &Target) -> Option<ServerSet> {
-    let allowed = servers.placement.allowed(target.place, target.subtree)?;
+    let allowed = servers.placement.allowed(target.home, target.subtree)?;
     Some(allowed.and(&ServerSet::first(servers.len())))
 }
 
@@ -179,7 +191,7 @@ mod tests {
     }
 
     fn target(place: u64) -> Target {
-        Target { op: Op::Lookup, place: Key(place), object: Key(place), subtree: None, bound: None }
+        Target::new(Op::Lookup, Key(place), Key(place))
     }
 
     #[test]

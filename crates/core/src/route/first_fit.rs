@@ -81,7 +81,7 @@ impl State {
         if !scene.knobs.split || work < scene.knobs.gap_min() {
             return (home, Why::Home);
         }
-        let directory = scene.target.place;
+        let directory = scene.target.home;
         let width = self.widths.find(scene.now, directory).max(scene.knobs.width_min);
         let (best, best_work) = scene.best_of(width, work);
         let least = scene.least();
@@ -131,7 +131,7 @@ impl Scene<'_> {
         match self.knobs.patience.is_some() && least >= Load::ONE && least < Load::calls(2) {
             // One call ahead everywhere, and all take the same time: the oldest is done first.
             true => fitting.max_by_key(|server| self.servers.head_age(self.now, *server)),
-            false => self.servers.ring.first_of(self.target.place, &fitting.collect()),
+            false => self.servers.ring.first_of(self.target.home, &fitting.collect()),
         }
     }
 
@@ -197,7 +197,7 @@ impl Scene<'_> {
             work < least + self.knobs.gap && work < home
         };
         let fitting = mine.iter().filter(fits).collect();
-        let best = self.servers.ring.first_of(self.target.place, &fitting);
+        let best = self.servers.ring.first_of(self.target.home, &fitting);
         best.map_or(stay, |server| (server, self.servers.work(server)))
     }
 
@@ -206,7 +206,7 @@ impl Scene<'_> {
         if count >= self.feasible.set.len() {
             return None;
         }
-        let order = self.servers.ring.order(self.target.place);
+        let order = self.servers.ring.order(self.target.home);
         Some(order.filter(|server| self.feasible.set.contains(*server)).take(count).collect())
     }
 

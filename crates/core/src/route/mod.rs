@@ -5,6 +5,7 @@ pub mod budget;
 pub mod feasible;
 pub mod fence;
 pub(crate) mod first_fit;
+pub mod moves;
 pub mod paper;
 pub mod pin;
 pub mod placement;
@@ -81,7 +82,7 @@ impl Router {
         let memory = Memory { keys, rng, turns, budget: &servers.budget, turn: &servers.turn };
         let (to, why) = memory.decide(policy, &scene);
         if policy == Policy::RoundRobinDirectory && turns.len() < TURNS_MAX {
-            turns.entry(target.place).or_insert(to);
+            turns.entry(target.home).or_insert(to);
         }
         Ok(route(&scene, to, why))
     }
@@ -117,6 +118,9 @@ impl Memory<'_> {
     fn decide(self, policy: Policy, scene: &Scene<'_>) -> (ServerId, Why) {
         let feasible = scene.feasible;
         match policy {
+            Policy::FirstFit(_) | Policy::Observe | Policy::Paper(_) if scene.target.stays => {
+                (feasible.primary, Why::Home)
+            }
             Policy::FirstFit(_) => self.keys.choose(scene, self.rng),
             Policy::Observe => {
                 let (would, _) = self.keys.choose(scene, self.rng);
@@ -128,7 +132,7 @@ impl Memory<'_> {
             Policy::Paper(reading) => paper::choose(scene, reading, &mut self.keys.pins, self.rng, self.budget),
             Policy::HashDirectory => (feasible.primary, Why::Home),
             Policy::RoundRobin => (self.next(feasible), Why::Turn),
-            Policy::RoundRobinDirectory => (self.of_directory(feasible, scene.target.place), Why::Turn),
+            Policy::RoundRobinDirectory => (self.of_directory(feasible, scene.target.home), Why::Turn),
         }
     }
 
@@ -155,7 +159,7 @@ fn key(policy: Policy, target: &Target) -> Key {
         | Policy::Observe
         | Policy::HashDirectory
         | Policy::RoundRobin
-        | Policy::RoundRobinDirectory => target.place,
+        | Policy::RoundRobinDirectory => target.home,
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn choose(
 /// The key that this reading hashes and pins.
 pub(crate) fn key_of(reading: Reading, target: &Target) -> Key {
     match reading.key {
-        KeyOf::Directory => target.place,
+        KeyOf::Directory => target.home,
         KeyOf::Object => target.object,
     }
 }

@@ -48,7 +48,7 @@ impl Small {
     }
 
     fn choose_at(&mut self, now: Time, op: Op, object: u64) -> (usize, Why) {
-        let target = Target { op, place: KEY, object: KEY.child(object), subtree: None, bound: None };
+        let target = Target::new(op, KEY, KEY.child(object));
         let route = self.router.choose(now, &self.servers, &self.knobs, &target).unwrap();
         (self.order.iter().position(|server| *server == route.to).unwrap(), route.why)
     }
@@ -302,7 +302,7 @@ fn what_would_be_chosen_is_what_is_chosen_and_asking_changes_nothing() {
         let (mut asked, mut plain) = (Small::new(policy, "5310"), Small::new(policy, "5310"));
         for step in 0..40 {
             let (op, object) = (if step % 3 == 0 { Op::Create } else { Op::Lookup }, step % 7);
-            let target = Target { op, place: KEY, object: KEY.child(object), subtree: None, bound: None };
+            let target = Target::new(op, KEY, KEY.child(object));
             let would = asked.router.would(NOW, &asked.servers, &asked.knobs, &target).unwrap();
             let chosen = asked.router.choose(NOW, &asked.servers, &asked.knobs, &target).unwrap();
             let unasked = plain.router.choose(NOW, &plain.servers, &plain.knobs, &target).unwrap();

@@ -29,8 +29,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Clone> Shard<K, V> {
     /// does so where its directory was changed last.
     #[inline]
     pub fn fence(&self, now: Time, servers: &Servers, object: Key, place: Key) -> Option<ServerId> {
-        self.fenced_at(now, servers, &Target { op: Op::Lookup, place, object, subtree: None, bound: None })
-            .map(|(server, _)| server)
+        self.fenced_at(now, servers, &Target::new(Op::Lookup, place, object)).map(|(server, _)| server)
     }
 
     /// The one server that a call must go to, because others may not know the newest state.

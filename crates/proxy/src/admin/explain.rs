@@ -166,7 +166,7 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
     let pool = &export.pool;
     let named = |server: ServerId| pool.server(server).name.clone();
     let Would { target, knobs, route } = would;
-    let order = pool.servers.ring().order(target.place);
+    let order = pool.servers.ring().order(target.home);
     let candidate = |server| Candidate {
         name: named(server),
         health: pool.servers.health(server).name().to_owned(),
@@ -174,7 +174,7 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         in_flight: pool.servers.in_flight(server).into(),
         work: pool.servers.work(server).as_f64(),
     };
-    let home = route.as_ref().map_or_else(|_| pool.servers.ring().home(target.place), |route| Some(route.home));
+    let home = route.as_ref().map_or_else(|_| pool.servers.ring().home(target.home), |route| Some(route.home));
     let policy = match knobs.bypass {
         true => "bypass".to_owned(),
         false => export.policy().to_string(),

@@ -3,6 +3,7 @@
 use super::key::Table;
 use super::value::show_size;
 use super::{Access, Cluster, ClusterMember, Config, Export, Level, LogFormat, Pool, Preset, Squash, Subtree, Writers};
+use midas_core::route::moves::Moves;
 use midas_workload::units::show_span;
 use std::fmt;
 
@@ -94,6 +95,7 @@ fn of_pool(pool: &Pool) -> Vec<Entry> {
         ("servers", servers.join(" ")),
         ("mount_port", mount_port),
         ("staleness", show_span(pool.staleness)),
+        ("moves", named(&Moves::NAMES, &pool.moves)),
         ("failover_after", show_span(pool.failover_after)),
         ("connections", pool.connections.to_string()),
         ("in_flight_max", pool.in_flight_max.to_string()),

@@ -240,6 +240,14 @@ pub const KEYS: &[Key] = &[
         ..POOL
     },
     Key {
+        name: "moves",
+        takes: "`free` or `none`",
+        default: Fallback::Value("\"free\""),
+        meaning: "what it costs to serve a call at another server than its home: nothing, or too much (heads over CephFS, whose \
+                  capabilities follow each call); with `none` every call stays at its home, and a file's home is its directory's",
+        ..POOL
+    },
+    Key {
         name: "failover_after",
         takes: "time, 1s..24h",
         default: Fallback::Value("\"30s\""),

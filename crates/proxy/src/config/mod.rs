@@ -30,6 +30,7 @@ pub use network::Network;
 pub(crate) use value::parse_policy;
 
 use midas_core::cache::Mode;
+use midas_core::route::moves::Moves;
 use midas_core::route::policy::Policy;
 use midas_core::time::Span;
 use reading::Reading;
@@ -77,6 +78,8 @@ pub struct Pool {
     pub servers: Vec<Server>,
     /// How long another server may answer with old attributes.
     pub staleness: Span,
+    /// What it costs to serve a call at another server than its home.
+    pub moves: Moves,
     /// How long a call that may not move waits for its server.
     pub failover_after: Span,
     /// Connections of one event loop to one server.

@@ -14,6 +14,7 @@ use super::{
     State, Watch,
 };
 use midas_core::id::SERVERS_MAX;
+use midas_core::route::moves::Moves;
 use midas_core::time::Span;
 use std::net::SocketAddr;
 use toml::de::{DeTable, DeValue};
@@ -201,6 +202,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
     let servers = section.read("servers", reading, one_or_many(SERVERS_MAX, server));
     let mount_port = section.given("mount_port", reading, count(1, u64::from(u16::MAX)));
     let staleness = section.read("staleness", reading, time(Span::ZERO, DAY));
+    let moves = section.read("moves", reading, choice(&Moves::NAMES));
     let failover_after = section.read("failover_after", reading, time(Span::from_secs(1), DAY));
     let connections = section.read("connections", reading, count(1, 64));
     let in_flight_max = section.read("in_flight_max", reading, count(1, CALLS_MAX));
@@ -220,6 +222,7 @@ fn pool(section: &Section<'_>, name: Option<String>, reading: &mut Reading<'_>) 
         name: name?,
         servers: servers.collect(),
         staleness: staleness?,
+        moves: moves?,
         failover_after: failover_after?,
         connections: connections? as usize,
         in_flight_max: in_flight_max? as usize,

@@ -53,6 +53,7 @@ name = "heads"
 servers = ["nas1:2049", "[fd00::2]:2050"]
 mount_port = 635
 staleness = "1.5s"
+moves = "none"
 on_down = "fence --now"
 failover_after = "2m"
 connections = 2
@@ -172,6 +173,7 @@ fn the_example_means_what_it_says() {
             name: "heads".to_owned(),
             servers: ["127.0.0.2", "127.0.0.3", "127.0.0.4"].map(server).to_vec(),
             staleness: Span::ZERO,
+            moves: Moves::Free,
             failover_after: Span::from_secs(30),
             connections: 1,
             in_flight_max: 4096,
@@ -228,7 +230,7 @@ fn what_is_not_given_is_safe() {
 }
 
 /// What `OTHERWISE` says, key by key.
-const GIVEN: [&str; 69] = [
+const GIVEN: [&str; 70] = [
     "3",
     "10.0.0.9:2049 [fd00::9]:2049",
     "[::]:20048",
@@ -237,6 +239,7 @@ const GIVEN: [&str; 69] = [
     "nas1:2049=10.0.0.1:2049 [fd00::2]:2050",
     "635",
     "1500ms",
+    "none",
     "120s",
     "2",
     "65536",
@@ -420,7 +423,7 @@ const WRONG_SETTINGS: &[(&str, &str, &str)] = &[
     (
         "[[pool]]",
         "colour = \"red\"",
-        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout, rate_peak, on_down",
+        "1: unknown key 'colour' in [[pool]]; possible: name, servers, mount_port, staleness, moves, failover_after, connections, in_flight_max, call_timeout, probe_interval, probe_timeout, rate_peak, on_down",
     ),
     ("[[export]]", "access = \"rx\"", "10: access: unknown value 'rx'; did you mean 'ro'?"),
     ("[[export]]", "access = \"both\"", "10: access: unknown value 'both'; possible: ro, rw"),

@@ -8,6 +8,7 @@ mod cookies;
 mod crew;
 mod greet;
 mod listing;
+mod moving;
 mod parity;
 mod seen;
 mod staleness;
@@ -15,6 +16,7 @@ mod trial;
 
 pub use cookies::Cookies;
 pub use greet::{Greeting, Service, greet, mount_port};
+pub use moving::{Cost, Moving};
 pub use parity::Parity;
 pub use seen::{Object, Ports, RootUser, Seen};
 pub use staleness::{Pair, Staleness};

@@ -1,9 +1,10 @@
-//! What only writing shows: cookies of a directory that is long enough, how soon changes are seen elsewhere, what servers' clocks say,
-//! who root becomes. All inside one scratch directory, which goes away with the crew's journal.
+//! What only writing shows: cookies of a directory that is long enough, how soon changes are seen elsewhere, what it costs that a call moves,
+//! what servers' clocks say, who root becomes. All inside one scratch directory, which goes away with the crew's journal.
 
 use super::Trouble;
 use super::cookies::{self, Cookies};
 use super::crew::{Crew, Kind};
+use super::moving::{self, Moving};
 use super::staleness::{self, Staleness};
 use midas_net::ClientError;
 use midas_nfs::nfs3::Nfstime3;
@@ -16,6 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Trial {
     /// How long other servers answered with what was no longer true.
     pub staleness: Staleness,
+    /// What it costs to serve a directory at two servers in turn; none where only one can be written to.
+    pub moving: Option<Moving>,
     /// Servers through which something was made: how far their clocks are ahead of ours, in seconds.
     pub clocks: Vec<(usize, f64)>,
     /// Who was said to write, and to whom the file system says it belongs.
@@ -52,9 +55,11 @@ fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Resu
         }
     }
     let staleness = staleness::measure(crew, &places)?;
+    let writers: Vec<usize> = places.iter().map(|(hand, _)| *hand).collect();
+    let moving = moving::measure(crew, scratch, &writers)?;
     let wrote = |hand: &usize| places.iter().any(|(other, _)| other == hand);
     let read_only = (0..crew.len()).filter(|hand| !wrote(hand)).map(|hand| crew.server(hand)).collect();
-    Ok((Trial { staleness, clocks, owner: (crew.uid(first), owner), read_only }, cookies))
+    Ok((Trial { staleness, moving, clocks, owner: (crew.uid(first), owner), read_only }, cookies))
 }
 
 /// Fills a directory that does not fit one page and judges by it.

@@ -91,7 +91,7 @@ impl Play {
     fn come(&mut self, now: Time, count: &mut Count) {
         let place = directory_key(None, self.zipf.sample(&mut self.rng));
         let op = if self.rng.chance(0.2) { Op::Create } else { Op::Lookup };
-        let target = Target { op, place, object: place.child(self.rng.below(64) as u64), subtree: None, bound: None };
+        let target = Target::new(op, place, place.child(self.rng.below(64) as u64));
         let Proxy { shard, servers, controller, .. } = &mut self.proxy;
         let knobs = controller.knobs();
         let Asked::Through(pass) = shard.ask(now, &knobs, &Call { target, entry: None, touches: &[] }) else { return };

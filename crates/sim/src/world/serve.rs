@@ -82,7 +82,7 @@ impl World<'_> {
             target.object = target.place;
         }
         if let Some((place, object)) = second.filter(|_| self.config.fenced_for() > Span::ZERO) {
-            let other = Target { place, object, ..target };
+            let other = Target { place, object, home: place, ..target };
             target.bound = proxy.shard.fenced_at(now, &proxy.servers, &target);
             target.bound = target.bound.or_else(|| proxy.shard.fenced_at(now, &proxy.servers, &other));
         }
