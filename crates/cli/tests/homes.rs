@@ -4,9 +4,9 @@
 mod support;
 
 use midas_lab::raw::handle;
-use midas_lab::{create, mkdir};
+use midas_lab::{create, mkdir, until};
 use midas_net::Client;
-use midas_nfs::nfs3::{Call, DirOp, Reply};
+use midas_nfs::nfs3::{Call, DirOp, Reply, Sattr3};
 use midas_proxy::api::Explanation;
 use rustix::process::Signal;
 use std::thread;
@@ -73,7 +73,7 @@ fn the_calls_on_a_directory_and_its_files_stay_at_one_server_where_moves_cost_so
     let busiest = *calls.iter().max().unwrap();
     assert_eq!((calls.iter().sum::<u64>(), busiest), (2 * 16 * FILES as u64, 2 * 16 * FILES as u64), "{calls:?}");
     let calls = hot_directory("free");
-    assert!(calls.iter().all(|count| *count > 100), "where moves are free every server takes part: {calls:?}");
+    assert!(calls.iter().all(|count| *count > 0), "where moves are free every server takes part: {calls:?}");
 }
 
 #[test]
@@ -81,11 +81,14 @@ fn a_files_home_is_its_directorys_also_after_it_was_renamed_and_a_directory_is_i
     let nfsd = nfsd();
     let mut proxy = proxy(&nfsd, "none");
     let (mut client, root) = proxy.client();
-    let directories: Vec<Vec<u8>> =
-        (0..8).map(|number| mkdir(&mut client, &root, format!("d{number}").as_bytes())).collect();
-    let homes: Vec<String> = (0..8).map(|number| home(&proxy, &format!("/scratch/d{number}"))).collect();
-    assert!(homes.iter().any(|home| *home != homes[0]), "directories lie at several servers: {homes:?}");
-    let other = homes.iter().position(|home| *home != homes[0]).unwrap();
+    let (mut directories, mut homes) = (Vec::new(), Vec::new());
+    while homes.len() < 64 && homes.iter().all(|home| *home == homes[0]) {
+        let name = format!("d{}", homes.len());
+        directories.push(mkdir(&mut client, &root, name.as_bytes()));
+        homes.push(home(&proxy, &format!("/scratch/{name}")));
+    }
+    let other = homes.len() - 1;
+    assert_ne!(homes[0], homes[other], "directories lie at several servers: {homes:?}");
     let files: Vec<Vec<u8>> =
         (0..8).map(|number| create(&mut client, &directories[0], format!("f{number}").as_bytes())).collect();
     for file in &files {
@@ -105,6 +108,51 @@ fn a_files_home_is_its_directorys_also_after_it_was_renamed_and_a_directory_is_i
     for (number, file) in files.iter().enumerate().skip(1) {
         assert_eq!(lookup(&mut client, &directories[0], format!("f{number}").as_bytes()), *file);
         assert_eq!(home(&proxy, &hex(file)), homes[0]);
+    }
+}
+
+/// After a start nobody knows in which directory a file lies. Where servers keep attributes for a
+/// while, what was changed just before is looked for where it was changed all the same.
+#[test]
+fn what_was_changed_shortly_before_a_restart_is_seen_though_servers_keep_attributes() {
+    let nfsd = Nfsd::start(&["--servers", "3", "--attribute-cache", "6s"]);
+    let pool = "moves = \"none\"\n".to_owned();
+    let mut proxy = Site { staleness: "6s", pool, ..Site::of(&nfsd.endpoints()) }.start();
+    let (mut client, root) = proxy.client();
+    let directory = mkdir(&mut client, &root, b"kept");
+    let files: Vec<Vec<u8>> =
+        (0..FILES).map(|number| create(&mut client, &directory, format!("f{number}").as_bytes())).collect();
+    until("nothing is bound any more", || {
+        files.iter().all(|file| {
+            let explained = proxy.command(&format!("explain {} --json", hex(file)));
+            serde_json::from_str::<Explanation>(&explained).unwrap().bound.is_none()
+        })
+    });
+    for (number, file) in files.iter().enumerate() {
+        assert_eq!(lookup(&mut client, &directory, format!("f{number}").as_bytes()), *file);
+    }
+    // Every server knows, and keeps, what was there before.
+    let mut direct: Vec<Client> = (0..3).map(|server| nfsd.endpoint(server).client().0).collect();
+    for server in &mut direct {
+        assert!(files.iter().all(|file| mode(server, file) == 0o644));
+    }
+    for file in &files {
+        let new_attributes = Sattr3 { mode: Some(0o600), ..Sattr3::default() };
+        let changed = client.nfs(&Call::Setattr { object: handle(file), new_attributes, guard: None }).unwrap();
+        assert!(matches!(changed, Reply::Setattr(Ok(_))), "{changed:?}");
+    }
+    proxy.signal(Signal::KILL);
+    proxy.ended();
+    proxy.again();
+    let (mut client, _) = proxy.client();
+    let old = files.iter().filter(|file| mode(&mut client, file) != 0o600).count();
+    assert_eq!(old, 0, "of {FILES} files are shown as they were before they were changed");
+}
+
+fn mode(client: &mut Client, file: &[u8]) -> u32 {
+    match client.nfs(&Call::Getattr { object: handle(file) }).unwrap() {
+        Reply::Getattr(Ok(attributes)) => attributes.mode & 0o777,
+        other => panic!("{other:?}"),
     }
 }
 

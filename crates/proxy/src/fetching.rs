@@ -101,6 +101,7 @@ impl Loop {
             let asked = call.errand.forward.asked(&call.record);
             self.shared.whose.learn_from(owner, procedure, &call.record, &reply);
             self.shared.watch.names.learn_from(meaning.place, asked.name, &reply);
+            self.shared.exports[realm].pool.learn_homes(meaning.place, asked.name, &reply);
         }
         if matches!(status(results), Some(Nfsstat3::STALE | Nfsstat3::BADHANDLE)) {
             self.shared.exports[realm].areas.gone(now, meaning.place);

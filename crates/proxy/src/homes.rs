@@ -74,9 +74,10 @@ impl Homes {
         }
     }
 
-    /// A call has made this file in a directory.
+    /// A call has made this file in a directory, or has found it there.
     pub(crate) fn made(&self, directory: Key, object: Key) {
-        self.keep(object, Known { directory, several: false });
+        let several = lock(self.part(object)).find(object).is_some_and(|known| known.several);
+        self.keep(object, Known { directory, several });
     }
 
     fn learn(&self, directory: Key, shown: Shown<'_>) {
@@ -146,6 +147,9 @@ mod tests {
         let made = CreateOk { object, attributes: None, dir: WccData::default() };
         homes.learn_from(Key(7), Some(b"made"), &Reply::Create(Ok(made)));
         homes.made(Key(8), key(b"other"));
+        homes.learn_from(Key(2), Some(b"name"), &found(b"linked", Ftype3::Reg, 2));
+        homes.made(Key(3), key(b"linked"));
+        assert_eq!(homes.directory(key(b"linked")), Some(Key(2)), "an UNCHECKED CREATE may find another name of it");
         assert_eq!([homes.directory(key(b"made")), homes.directory(key(b"other"))], [Some(Key(7)), Some(Key(8))]);
     }
 }

@@ -14,6 +14,7 @@ use midas_core::route::ring::Member;
 use midas_core::servers::Servers;
 use midas_core::telemetry::recorder::Recorder;
 use midas_core::time::{Span, Time};
+use midas_nfs::nfs3::Reply;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -117,6 +118,13 @@ impl Pool {
     /// Whether calls stay at their homes, whatever the load: a file's is its directory's.
     pub(crate) fn stays(&self) -> bool {
         self.config.moves.stay()
+    }
+
+    /// Learns where files lie from a reply to a call on this directory, or on a name in it.
+    pub(crate) fn learn_homes(&self, directory: Key, name: Option<&[u8]>, reply: &Reply<'_>) {
+        if self.stays() {
+            self.homes.learn_from(directory, name, reply);
+        }
     }
 
     /// Links that each event loop has to this pool.

@@ -39,7 +39,7 @@ pub(crate) struct Realm {
     pub(crate) number: usize,
     pub(crate) pool: Arc<Pool>,
     /// Of its draws.
-    seed: u64,
+    pub(crate) seed: u64,
     rules: ArcSwap<Export>,
     parts: Box<[Mutex<Part>]>,
     pub(crate) controller: Mutex<Controller>,
@@ -204,7 +204,7 @@ impl Realm {
         Wishes { forsaken, instead, strictly, whole: _ }: Wishes,
     ) -> Result<Sent, (Exclusion, Option<ServerId>)> {
         let epoch = self.areas.epoch(now);
-        let second = self.second_bound(now, meaning);
+        let (second, unbound) = (self.second_bound(now, meaning), self.target(meaning));
         let mut part = self.part(meaning.place);
         let waits_on = |(server, why): &(ServerId, Bound)| Some(*server) != forsaken || *why == Bound::PerhapsExecuted;
         let expects = part.expects(now, meaning).filter(|_| forsaken.is_none() && instead.is_none() && !strictly);
@@ -221,7 +221,7 @@ impl Realm {
         };
         let bound = instead.map(|server| (server, Bound::Fenced)).or(bound);
         let Part { shard, routes, binds, knobs, .. } = &mut *part;
-        let target = Target { bound, ..self.target(meaning) };
+        let target = Target { bound, ..unbound };
         // What is cached is kept elsewhere (`areas`).
         let sent = match expects {
             Some(_) => shard.send_anywhere(now, &self.pool.servers, knobs, &target, Pass::NOTHING),
@@ -253,13 +253,15 @@ impl Realm {
         }
     }
 
-    /// A call as routing sees it. Where moves cost something a file's home is its directory's.
+    /// A call as routing sees it. Where moves cost something a file's home is its directory's; but
+    /// with `staleness` a change must be where it is looked for after a start, when nobody knows yet
+    /// in which directory a file lies.
     fn target(&self, meaning: &Meaning) -> Target {
         let target = Target::new(meaning.op, meaning.place, meaning.object);
         if !self.pool.stays() {
             return target;
         }
-        let by_handle = meaning.place == meaning.object;
+        let by_handle = meaning.place == meaning.object && !self.stale();
         let directory = if by_handle { self.pool.homes.directory(meaning.place) } else { None };
         Target { home: directory.unwrap_or(meaning.place), stays: true, ..target }
     }
@@ -267,11 +269,11 @@ impl Realm {
     /// What [`Realm::send`] would do with this call now. Changes nothing.
     pub(crate) fn would(&self, now: Instant, meaning: &Meaning) -> Would {
         let now = self.pool.time(now);
-        let second = self.second_bound(now, meaning);
+        let (second, unbound) = (self.second_bound(now, meaning), self.target(meaning));
         let mut part = self.part(meaning.place);
         let knobs = part.knobs;
         let bound = self.bound(now, &mut part, meaning, second);
-        let target = Target { bound, ..self.target(meaning) };
+        let target = Target { bound, ..unbound };
         let (target, route) = part.shard.would(now, &self.pool.servers, &knobs, &target);
         Would { target, knobs, route }
     }

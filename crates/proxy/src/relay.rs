@@ -157,9 +157,7 @@ impl Relay<'_> {
             watch.names.learn_from(place, asked.name, &reply);
             keep_made(self.shared, &sent.meaning, turn, &reply);
             learn_of_sender(export, sent, &reply, tries);
-            if pool.stays() {
-                pool.homes.learn_from(place, asked.name, &reply);
-            }
+            pool.learn_homes(place, asked.name, &reply);
         }
     }
 

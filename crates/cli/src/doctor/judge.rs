@@ -227,7 +227,10 @@ fn written(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
         Some(Err(Trouble::Silent(why))) => unknown(Level::Unasked, why),
         Some(Ok(trial)) => {
             let worst = trial.staleness.worst().map(|worst| staleness(pool, about, worst));
-            let moving = trial.moving.as_ref().map(|moving| moves(pool, about, moving));
+            let moving = match &trial.moving {
+                Ok(moving) => moving.as_ref().map(|moving| moves(pool, about, moving)),
+                Err(why) => Some(Finding::new(Level::Note, "moves", about, format!("it was not measured: {why}"))),
+            };
             worst.into_iter().chain(moving).chain(clocks(pool, about, trial)).collect()
         }
     }
@@ -265,13 +268,17 @@ fn staleness(pool: &Pool, about: &About, worst: Pair) -> Finding {
 }
 
 fn moves(pool: &Pool, about: &About, moving: &Moving) -> Finding {
-    let [home, other] = [moving.home, moving.other].map(|server| &pool.servers[server].name);
-    let cost = |cost: &Cost| {
-        let us = [cost.one, cost.two].map(|time| time.as_micros());
-        format!("{} {} us, {} us ({:.1} times)", cost.what, us[0], us[1], cost.ratio())
+    let name = |server: usize| &pool.servers[server].name;
+    let figures = |server: usize| {
+        let of = moving.costs.iter().filter(|cost| cost.server == server);
+        let cost = |cost: &Cost| {
+            let us = [cost.alone, cost.shared].map(|time| time.as_micros());
+            format!("{} {} us, {} us ({:.1} times)", cost.what, us[0], us[1], cost.ratio())
+        };
+        format!("at {} {}", name(server), of.map(cost).collect::<Vec<_>>().join(", "))
     };
-    let figures: Vec<String> = moving.costs.iter().map(cost).collect();
-    let figures = format!("at {home} alone, and in turn with {other}: {}", figures.join("; "));
+    let figures = moving.servers.map(figures).join("; ");
+    let figures = format!("medians where it alone is asked, and where the other is asked in turn: {figures}");
     let (level, text) = match (moving.costs(), pool.moves) {
         (true, Moves::Free) => (
             Level::Change,
@@ -288,14 +295,16 @@ fn moves(pool: &Pool, about: &About, moving: &Moving) -> Finding {
 
 /// The value of `moves` that was measured; none if it was not.
 pub(crate) fn measured_moves(survey: &Survey) -> Option<Moves> {
-    let trial = survey.trial.as_ref()?.as_ref().ok()?;
-    trial.moving.as_ref().map(|moving| if moving.costs() { Moves::None } else { Moves::Free })
+    let moving = survey.trial.as_ref()?.as_ref().ok()?.moving.as_ref().ok()?.as_ref()?;
+    Some(if moving.costs() { Moves::None } else { Moves::Free })
 }
 
-/// The same of all exports of a pool: where a move costs much in one of them, calls stay.
+/// The value for all exports of a pool: where a move costs much in one of them, calls stay; they may
+/// move where that was measured in all.
 pub(crate) fn dearest<'s>(surveys: impl Iterator<Item = &'s Survey>) -> Option<Moves> {
-    let all = surveys.map(measured_moves).collect::<Option<Vec<Moves>>>()?;
-    all.iter().find(|moves| moves.stay()).or(all.first()).copied()
+    let all: Vec<Option<Moves>> = surveys.map(measured_moves).collect();
+    let stay = all.iter().flatten().find(|moves| moves.stay()).copied();
+    stay.or_else(|| all.into_iter().collect::<Option<Vec<_>>>()?.first().copied())
 }
 
 /// As midas.toml would write it.
@@ -396,7 +405,7 @@ mod tests {
     /// Changes through the first, seen by the second so late; and its clock so many seconds ahead.
     fn trial(after: Option<Duration>, ahead: f64) -> Trial {
         let staleness = Staleness { pairs: vec![Pair { from: 0, to: 1, after }] };
-        Trial { staleness, moving: None, clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }
+        Trial { staleness, moving: Ok(None), clocks: vec![(0, ahead), (1, 0.0)], owner: (0, 0), read_only: Vec::new() }
     }
 
     #[test]
@@ -452,8 +461,9 @@ mod tests {
 
     #[test]
     fn what_a_move_costs_is_told_with_its_figures_and_the_key_to_set() {
-        let dear = Cost { what: "CREATE", one: Duration::from_micros(535), two: Duration::from_micros(1970) };
-        let cheap = Cost { two: Duration::from_micros(550), ..dear };
+        let dear =
+            Cost { what: "CREATE", server: 1, alone: Duration::from_micros(535), shared: Duration::from_micros(1970) };
+        let cheap = Cost { shared: Duration::from_micros(550), ..dear };
         let free = FILE.to_owned();
         let none = FILE.replacen("staleness", "moves = \"none\"\nstaleness", 1);
         let cases = [
@@ -464,13 +474,49 @@ mod tests {
         ];
         for (file, cost, level, words, wants) in cases {
             let config = Config::parse(file).unwrap();
-            let moving = Some(Moving { home: 0, other: 1, costs: vec![cost] });
-            let trial = Trial { moving, ..trial(Some(Duration::ZERO), 0.0) };
-            let survey = survey([9, 9], Cookies::Unknown(String::new()), Some(Ok(trial)));
-            let found = export(&config.pools()[0], &config.exports()[0], &[], &survey);
-            let finding = found.iter().find(|finding| finding.topic == "moves").unwrap();
+            let survey = moved(Ok(Some(Moving { servers: [0, 1], costs: vec![cost] })));
+            let finding = of_moves(&config, &survey);
             assert_eq!((finding.level, measured_moves(&survey)), (level, Some(wants)), "{finding:?}");
             assert!(finding.text.contains(words), "{words}: {finding:?}");
+        }
+    }
+
+    fn moved(moving: Result<Option<Moving>, Trouble>) -> Survey {
+        let trial = Trial { moving, ..trial(Some(Duration::ZERO), 0.0) };
+        survey([9, 9], Cookies::Unknown(String::new()), Some(Ok(trial)))
+    }
+
+    fn of_moves(config: &Config, survey: &Survey) -> Finding {
+        let found = export(&config.pools()[0], &config.exports()[0], &[], survey);
+        found.into_iter().find(|finding| finding.topic == "moves").unwrap()
+    }
+
+    #[test]
+    fn a_move_that_could_not_be_measured_says_why_and_hides_nothing_else() {
+        let config = Config::parse(FILE).unwrap();
+        let survey = moved(Err(Trouble::Refused("CREATE: NOSPC".to_owned())));
+        let finding = of_moves(&config, &survey);
+        assert_eq!((finding.level, measured_moves(&survey)), (Level::Note, None));
+        assert!(finding.text.contains("NOSPC"), "{finding:?}");
+        assert_eq!(staleness_s(&survey), Some(0));
+    }
+
+    #[test]
+    fn calls_stay_where_one_export_says_so_and_move_where_all_do() {
+        let of = |much: Option<bool>| {
+            let us = |much: bool| Duration::from_micros(if much { 900 } else { 110 });
+            let costs =
+                |much| vec![Cost { what: "CREATE", server: 0, alone: Duration::from_micros(100), shared: us(much) }];
+            moved(Ok(much.map(|much| Moving { servers: [0, 1], costs: costs(much) })))
+        };
+        let cases = [
+            ([Some(false), Some(false)], Some(Moves::Free)),
+            ([Some(false), Some(true)], Some(Moves::None)),
+            ([None, Some(true)], Some(Moves::None)),
+            ([Some(false), None], None),
+        ];
+        for (exports, want) in cases {
+            assert_eq!(dearest(exports.map(of).iter()), want, "{exports:?}");
         }
     }
 

@@ -104,12 +104,21 @@ fn of_export<'n>(source: &str, survey: &Survey, name: &dyn Fn(usize) -> &'n str)
         };
         pairs.map(pair).collect::<Vec<_>>()
     });
+    let moving = survey.trial.as_ref().and_then(|trial| trial.as_ref().ok()?.moving.as_ref().ok()?.as_ref());
+    let moving = moving.map(|moving| {
+        let cost = |cost: &midas_proxy::survey::Cost| {
+            let us = [cost.alone, cost.shared].map(|time| time.as_secs_f64() * 1e6);
+            json!({ "calls": cost.what, "server": name(cost.server), "alone_us": us[0], "shared_us": us[1] })
+        };
+        moving.costs.iter().map(cost).collect::<Vec<_>>()
+    });
     json!({
         "source": source,
         "members": names(&mut survey.parity.members.iter().copied()),
         "strangers": names(&mut survey.parity.strangers.iter().map(|(server, _)| *server)),
         "cookies_portable": cookies,
         "staleness": staleness,
+        "moves": moving,
     })
 }
 

@@ -93,6 +93,7 @@ pub(crate) fn choose(
 pub(crate) fn key_of(reading: Reading, target: &Target) -> Key {
     match reading.key {
         KeyOf::Directory => target.home,
+        KeyOf::Object if target.stays => target.home,
         KeyOf::Object => target.object,
     }
 }

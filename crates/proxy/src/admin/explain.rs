@@ -11,7 +11,7 @@ use crate::finding::{self, Found};
 use crate::pool::Pool;
 use crate::realm::{Realm, Would};
 use crate::translate::Meaning;
-use crate::watch::decision::{because, waits};
+use crate::watch::decision::{Stays, because, waits};
 use axum::http::StatusCode;
 use midas_core::cache::Mode;
 use midas_core::id::ServerId;
@@ -179,8 +179,13 @@ fn explanation(export: &Realm, op: Op, handle: &[u8], name: Option<String>, woul
         true => "bypass".to_owned(),
         false => export.policy().to_string(),
     };
+    let stays = match (knobs.bypass, target.stays) {
+        (true, _) => Some(Stays::Bypass),
+        (false, true) => Some(Stays::Moves),
+        (false, false) => None,
+    };
     let (to, why, because) = match route {
-        Ok(route) => (Some(named(route.to)), route.why.name(), because(route, knobs.bypass, &named)),
+        Ok(route) => (Some(named(route.to)), route.why.name(), because(route, stays, &named)),
         Err(why) => (None, why.name(), waits(*why)),
     };
     Explanation {

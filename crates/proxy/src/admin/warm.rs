@@ -257,6 +257,7 @@ impl Walk {
         let meaning = Meaning::on(Op::List, dir, b"");
         let reply = Reply::Readdirplus(Ok(*page));
         self.alone.0.watch.names.learn_from(meaning.place, None, &reply);
+        export.pool.learn_homes(meaning.place, None, &reply);
         export.areas.learn_from(now, left.epoch, &meaning, &reply);
         let honest = honest(export, (server, left.left.at), &meaning, procedure, results);
         let learned = match honest.as_deref().map(|honest| Reply::decode(procedure, honest)) {

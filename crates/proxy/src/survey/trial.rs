@@ -18,7 +18,7 @@ pub struct Trial {
     /// How long other servers answered with what was no longer true.
     pub staleness: Staleness,
     /// What it costs to serve a directory at two servers in turn; none where only one can be written to.
-    pub moving: Option<Moving>,
+    pub moving: Result<Option<Moving>, Trouble>,
     /// Servers through which something was made: how far their clocks are ahead of ours, in seconds.
     pub clocks: Vec<(usize, f64)>,
     /// Who was said to write, and to whom the file system says it belongs.
@@ -56,7 +56,10 @@ fn inside(crew: &mut Crew<'_>, first: usize, scratch: &[u8], owner: u32) -> Resu
     }
     let staleness = staleness::measure(crew, &places)?;
     let writers: Vec<usize> = places.iter().map(|(hand, _)| *hand).collect();
-    let moving = moving::measure(crew, scratch, &writers)?;
+    let moving = moving::measure(crew, scratch, &writers);
+    if crew.stopped() {
+        return Err(Trouble::interrupted());
+    }
     let wrote = |hand: &usize| places.iter().any(|(other, _)| other == hand);
     let read_only = (0..crew.len()).filter(|hand| !wrote(hand)).map(|hand| crew.server(hand)).collect();
     Ok((Trial { staleness, moving, clocks, owner: (crew.uid(first), owner), read_only }, cookies))

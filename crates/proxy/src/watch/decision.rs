@@ -23,7 +23,7 @@ pub(crate) fn moved(shared: &Shared, seen: &Seen<'_>) {
     {
         let pool = &shared.exports[seen.realm].pool;
         let named = |server: ServerId| pool.server(server).name.clone();
-        tell(shared, seen, &format!("to {}", named(route.to)), because(&route, false, &named));
+        tell(shared, seen, &format!("to {}", named(route.to)), because(&route, None, &named));
     }
 }
 
@@ -48,11 +48,23 @@ fn due(next: &AtomicU64, now: Time) -> bool {
     now.as_nanos() >= at && next.compare_exchange(at, (now + PAUSE).as_nanos(), Relaxed, Relaxed).is_ok()
 }
 
+/// Why every call of an export stays at home, whatever its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// The administrator wants so for now.
+    Bypass,
+    /// To move a call would cost more than it gains ([`midas_core::route::moves::Moves::None`]).
+    Moves,
+}
+
 /// Why a call goes where it goes, in a sentence.
-pub(crate) fn because(route: &Route, bypass: bool, named: &impl Fn(ServerId) -> String) -> String {
+pub(crate) fn because(route: &Route, stays: Option<Stays>, named: &impl Fn(ServerId) -> String) -> String {
     match route.why {
-        Why::Home if bypass => "bypass is on: every call stays at home".to_owned(),
-        Why::Home => "at home; the policy finds no reason to leave it".to_owned(),
+        Why::Home => match stays {
+            Some(Stays::Bypass) => "bypass is on: every call stays at home".to_owned(),
+            Some(Stays::Moves) => "moves = \"none\": every call stays at home, whatever the load".to_owned(),
+            None => "at home; the policy finds no reason to leave it".to_owned(),
+        },
         Why::Steered { from, gap } => format!("{} has {:.2} more work", named(from), gap.as_f64()),
         Why::Pinned => "an earlier steer of the same object still holds".to_owned(),
         Why::Split { width } => format!("changes in this directory are shared by {width} servers"),
@@ -93,13 +105,15 @@ mod tests {
         ];
         let named = |server: ServerId| ["home", "to", "other"][server.index()].to_owned();
         for (why, want) in cases {
-            let said = because(&Route { to, home, why }, false, &named);
+            let said = because(&Route { to, home, why }, None, &named);
             assert!(said.starts_with(want), "{why:?}: {said}");
         }
-        let drained = because(&Route { to, home, why: Why::Rerouted(Exclusion::Drained) }, false, &named);
+        let drained = because(&Route { to, home, why: Why::Rerouted(Exclusion::Drained) }, None, &named);
         assert!(drained.ends_with(Exclusion::Drained.reason()), "{drained}");
-        let bypassed = because(&Route { to: home, home, why: Why::Home }, true, &named);
-        assert!(bypassed.starts_with("bypass is on"), "{bypassed}");
+        for (stays, want) in [(Stays::Bypass, "bypass is on"), (Stays::Moves, "moves = \"none\"")] {
+            let said = because(&Route { to: home, home, why: Why::Home }, Some(stays), &named);
+            assert!(said.starts_with(want), "{said}");
+        }
     }
 
     #[test]
