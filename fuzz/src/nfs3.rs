@@ -62,6 +62,8 @@ fn call(procedure: Procedure, args: &[u8]) {
 }
 
 fn reply(procedure: Procedure, results: &[u8]) {
+    // Any bytes.
+    let _front = nfs3::made(results);
     let Ok(reply) = Reply::decode(procedure, results) else {
         return;
     };

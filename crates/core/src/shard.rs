@@ -469,6 +469,17 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "a call is settled once")]
+    fn a_ticket_that_is_settled_twice_is_noticed() {
+        let mut small = small(Mode::Strict, Span::ZERO);
+        let mut ticket = small.forward(at(0), Op::Create);
+        for _ in 0..2 {
+            let outcome = Outcome::Answered(None);
+            small.shard.settle(at(1), &small.servers, &mut small.recorder, &mut ticket, outcome);
+        }
+    }
+
+    #[test]
     fn every_forwarded_call_is_counted_until_it_settles() {
         let mut small = small(Mode::Strict, Span::ZERO);
         let ticket = small.forward(at(0), Op::Create);

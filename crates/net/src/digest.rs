@@ -1,6 +1,6 @@
 //! Keyed digests of 128 bits: what stands for bytes where the bytes themselves are too many to be kept.
 //!
-//! Equal digests count as equal bytes. Nobody who does not know the key can find two texts with one
+//! Equal digests count as equal bytes; those of records are compared for one client alone. Nobody who does not know the key can find two texts with one
 //! digest, nor texts whose digests fall into one place of a table.
 //!
 //! A [`DigestKey`] belongs to a process, or to all members of a cluster: its digests are sent and

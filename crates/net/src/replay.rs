@@ -1,7 +1,7 @@
 //! The duplicate request cache: a client that sends a call again, because the answer was lost or late, gets the first answer.
 //!
-//! A call is known by a keyed digest of the client's address without its port (it reconnects) and
-//! of the whole record, its xid and procedure included: an equal digest is the same call
+//! A call is known by its client's address without its port (it reconnects) and by a keyed digest of
+//! the whole record, its xid and procedure included: where both are equal, it is the same call
 //! ([`CallId`]). Calls that change names or attributes must not be executed twice; a WRITE that is
 //! executed again after a newer one brings old data back. Both are kept, each kind in a room of its
 //! own, so that many WRITEs push out no CREATE. A client has a share of a room, and the room an end
@@ -504,6 +504,23 @@ mod tests {
         assert_eq!(cache.replays.before(&known), [2, 3, 1, 4]);
         cache.replays.prefer(&known, |asker| [2, 3].contains(asker));
         assert_eq!(cache.replays.newest(&known), Some(&3));
+    }
+
+    #[test]
+    fn of_two_clients_with_one_digest_each_has_a_call_of_its_own() {
+        let (now, mut replays) = (Instant::now(), Replays::new(TERMS));
+        let first = CallId::new(&RecordKey::random(), CLIENT, Procedure::Create, b"call");
+        let other = CallId { client: OTHER, ..first };
+        let begin = |replays: &mut Replays<&str>, call| match replays.begin(now, call, "asker") {
+            Verdict::New(known) => known,
+            Verdict::Joined(_) | Verdict::Done(_) => panic!("it is new"),
+        };
+        let known = [first, other].map(|call| begin(&mut replays, call));
+        assert_eq!(replays.finish(now, &known[0], b"first"), Some("asker"));
+        assert_eq!(replays.begin(now, first, "again"), Verdict::Done(b"first"));
+        assert_eq!(replays.begin(now, other, "again"), Verdict::Joined("asker"));
+        replays.forget(&known[1]);
+        assert!(matches!(replays.begin(now, other, "again"), Verdict::New(_)));
     }
 
     #[test]

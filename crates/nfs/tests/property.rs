@@ -7,7 +7,7 @@ mod support;
 
 use midas_nfs::mount::{self, MountStat, Mounted};
 use midas_nfs::nfs3::{
-    Call, DirOp, Entries, FileHandle, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply, subject,
+    Call, DirOp, Entries, FileHandle, Ftype3, Nfsstat3, Page, Procedure, ReaddirOk, ReaddirplusOk, Reply, made, subject,
 };
 use midas_nfs::record::{MARK, Records, Step};
 use midas_nfs::rpc::{self, AuthStat, AuthSys, Credential, OpaqueAuth, Refusal, flavor};
@@ -59,7 +59,22 @@ fn every_reply_is_read_as_it_was_written() {
             assert_eq!(results.len() % 4, 0);
             assert_eq!(Reply::decode(procedure, &results), Ok(reply));
             assert!(procedure == Procedure::Null || results[..4] == reply.status().0.to_be_bytes());
+            if let Reply::Create(_) | Reply::Mkdir(_) | Reply::Symlink(_) = reply {
+                assert_eq!(made(&results), made_of(&reply));
+                let cut = (0..results.len()).filter_map(|length| made(&results[..length]));
+                assert!(cut.into_iter().all(|cut| Some(cut) == made_of(&reply)), "a part says what the whole says");
+            }
         });
+    }
+}
+
+/// What [`made`] reads without the rest.
+fn made_of<'a>(reply: &Reply<'a>) -> Option<(FileHandle<'a>, Option<Ftype3>)> {
+    match reply {
+        Reply::Create(Ok(ok)) | Reply::Mkdir(Ok(ok)) | Reply::Symlink(Ok(ok)) => {
+            Some((ok.object?, ok.attributes.map(|of| of.ftype)))
+        }
+        _ => None,
     }
 }
 

@@ -56,6 +56,7 @@ impl<T> Flights<T> {
         place.record.reserve(record.len());
         place.record.extend_from_slice(&xid.to_be_bytes());
         place.record.extend_from_slice(record.get(4..).unwrap_or_default());
+        debug_assert!(place.what.is_none(), "a free place holds no call");
         place.what.get_or_insert_with(make);
         self.count += 1;
         xid

@@ -372,6 +372,26 @@ mod tests {
     }
 
     #[test]
+    fn names_of_every_length_are_kept_whole_also_where_they_begin_alike_and_change() {
+        let names = walked();
+        let mounted = format!("/{}", "deep/".repeat(100));
+        names.learn_path(key("far"), mounted.as_bytes());
+        assert_eq!(names.path_of(key("far")).as_deref(), Some(mounted.trim_end_matches('/')));
+        let long = "x".repeat(NAME_MOST);
+        let lengths = [1, SHORT_MAX - 1, SHORT_MAX, SHORT_MAX + 1, NAME_MOST, SHORT_MAX, SHORT_MAX + 1];
+        for length in lengths {
+            for (object, last) in [("one", 'a'), ("other", 'b')] {
+                let name = format!("{}{last}", &long[1..length]);
+                names.learn(key(object), (key("a"), name.as_bytes()), Some(true));
+            }
+            for (object, last) in [("one", 'a'), ("other", 'b')] {
+                let path = format!("/scratch/alpha/{}{last}", &long[1..length]);
+                assert_eq!(names.path_of(key(object)), Some(path), "{length}");
+            }
+        }
+    }
+
+    #[test]
     fn files_that_pass_do_not_displace_directories_and_the_number_is_bounded() {
         let names = walked();
         for number in 0..10 * NAMES_MAX as u64 {
