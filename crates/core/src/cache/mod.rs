@@ -324,7 +324,7 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
 
     /// Whether what a read that left then says of this guard's object is still true.
     pub fn holds(&self, now: Time, left: Left, guard: &K) -> bool {
-        self.unchanged(now, left, guard).is_ok()
+        self.since_flush(left).is_ok() && self.unchanged(now, left, guard).is_ok()
     }
 
     /// A mutation of `key` is about to leave: what it guards is dropped and nothing of it is filled until it ended (R5, R13).
@@ -483,13 +483,20 @@ impl<K: Copy + Eq + Hash + Ord, V> Cache<K, V> {
     fn coherent(&self, now: Time, left: Left, entry: &Entry<K>, facts: Facts) -> Result<(), Refusal> {
         match () {
             () if !self.params.mode.answers() => Err(Refusal::Strict),
-            () if self.rules.has(Rule::Generation) && left.changes < self.flushed => Err(Refusal::Generation),
-            () => self.unchanged(now, left, &entry.guard),
+            () => self.since_flush(left).and_then(|()| self.unchanged(now, left, &entry.guard)),
         }?;
         match () {
             () if self.rules.has(Rule::Forward) && self.knows_newer(left, &entry.key, facts) => Err(Refusal::Older),
             () if self.pressure.holds(now, &entry.guard) => Err(Refusal::WritePressure),
             () => Ok(()),
+        }
+    }
+
+    /// R4: what left before all was forgotten proves nothing.
+    fn since_flush(&self, left: Left) -> Result<(), Refusal> {
+        match self.rules.has(Rule::Generation) && left.changes < self.flushed {
+            true => Err(Refusal::Generation),
+            false => Ok(()),
         }
     }
 

@@ -90,8 +90,10 @@ impl Cached {
     pub(crate) fn checked(&self, now: Time, sample: &Sample, heard: &Heard<'_>, again: bool) -> Next {
         let key = sample.key();
         let mut part = self.part(sample.place);
-        // A mutation of our own in between explains everything.
-        let verdict = match part.cache.holds(now, sample.left, &key) {
+        // A mutation of our own in between explains everything, and so does one of another proxy while
+        // this one had no lease.
+        let kept_marks = !self.relies_on_marks() || self.leased();
+        let verdict = match kept_marks && part.cache.holds(now, sample.left, &key) {
             true => sample.compare(heard),
             false => Verdict::Unsure,
         };

@@ -562,36 +562,6 @@ fn a_full_cache_takes_the_memory_that_it_was_given_and_few_bytes_an_entry() {
 }
 
 #[test]
-fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_is_not() {
-    let read_later = Fattr3 { atime: Nfstime3 { seconds: 99, nseconds: 0 }, used: 4096, ..file(5) };
-    let own = || (write(), written(6));
-    // what the server says, whether a change of our own ran meanwhile, and whether the export is demoted
-    let cases = [(file(5), false, false), (read_later, false, false), (file(6), false, true), (file(6), true, false)];
-    for (now_there, ours, demoted) in cases {
-        let (cached, who) = (cached(Mode::Lease), user(1));
-        let (waiting, samples) = sync_channel(1);
-        cached.check_at(7, &waiting);
-        read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
-        let hits = (0..100_000).map(|_| told(&cached, at(2), &GETATTR, &who)).take_while(Option::is_some).count();
-        assert_eq!(hits, 100_000);
-        let (export, sample) = samples.try_recv().expect("one hit in a thousand, at least");
-        assert!(export == 7 && samples.try_recv().is_err(), "further ones are not checked");
-        if ours {
-            change(&cached, at(2), &own().0, &own().1);
-        }
-        let heard = Heard::Attributes(now_there);
-        let next = match cached.checked(at(3), &sample, &heard, false) {
-            Next::LookAgain(then) => {
-                let sample = cached.suspected(at(3), sample);
-                cached.checked(then.max(at(4)), &sample, &heard, true)
-            }
-            next @ (Next::Nothing | Next::Demote) => next,
-        };
-        assert_eq!(next == Next::Demote, demoted, "{now_there:?} {ours}");
-    }
-}
-
-#[test]
 fn a_mutation_that_left_in_strict_mode_without_knowing_its_target_keeps_a_lease_from_answering_until_it_has_ended() {
     for (ended, until) in [(Ended::Done, 4), (Ended::Unknown, 64)] {
         let (cached, who) = (cached(Mode::Strict), user(1));

@@ -1,4 +1,4 @@
-//! What others change: past us in ttl mode, with what is checked (nfs3.md, D1, D7), and at another proxy.
+//! What others change: past us in ttl mode, at another proxy, and what checks of hits make of it (D1, D5, D7).
 
 use super::*;
 
@@ -188,4 +188,68 @@ fn d1_where_a_name_leads_is_not_relied_on_if_another_proxy_changed_it_since() {
     let (touched, _) = claim(&cached, at(3), &remove());
     assert!(!cached.overtaken(&touched), "it was looked at anew");
     cached.ended(at(3), touched, Ended::Done, None);
+}
+
+#[test]
+fn d5_what_a_writer_past_us_changed_is_noticed_at_the_second_look_and_a_reader_is_not() {
+    let read_later = Fattr3 { atime: Nfstime3 { seconds: 99, nseconds: 0 }, used: 4096, ..file(5) };
+    let own = || (write(), written(6));
+    // what the server says, whether a change of our own ran meanwhile, and whether the export is demoted
+    let cases = [(file(5), false, false), (read_later, false, false), (file(6), false, true), (file(6), true, false)];
+    for (now_there, ours, demoted) in cases {
+        let (cached, who) = (cached(Mode::Lease), user(1));
+        let (waiting, samples) = sync_channel(1);
+        cached.check_at(7, &waiting);
+        read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+        let hits = (0..100_000).map(|_| told(&cached, at(2), &GETATTR, &who)).take_while(Option::is_some).count();
+        assert_eq!(hits, 100_000);
+        let (export, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+        assert!(export == 7 && samples.try_recv().is_err(), "further ones are not checked");
+        if ours {
+            change(&cached, at(2), &own().0, &own().1);
+        }
+        let heard = Heard::Attributes(now_there);
+        let next = match cached.checked(at(3), &sample, &heard, false) {
+            Next::LookAgain(then) => {
+                let sample = cached.suspected(at(3), sample);
+                cached.checked(then.max(at(4)), &sample, &heard, true)
+            }
+            next @ (Next::Nothing | Next::Demote) => next,
+        };
+        assert_eq!(next == Next::Demote, demoted, "{now_there:?} {ours}");
+    }
+}
+
+/// Another proxy may change what it likes while this one has no lease. What was told before is true
+/// then, and differs from what a server says afterwards: nobody has written past MIDAS.
+#[test]
+fn d5_what_was_told_under_a_lease_that_was_lost_since_proves_no_writer_past_us() {
+    let forget: [fn(&Cached); 3] = [Cached::lease_lost, Cached::flush, |cached| {
+        cached.set_mode(Mode::Strict);
+        cached.set_mode(Mode::Lease);
+    }];
+    for (number, forget) in forget.into_iter().enumerate() {
+        for first_look in [true, false] {
+            let (cached, who) = (cached(Mode::Lease), user(1));
+            let (waiting, samples) = sync_channel(1);
+            cached.check_at(7, &waiting);
+            read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+            (0..100_000).for_each(|_| drop(told(&cached, at(2), &GETATTR, &who)));
+            let (_, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+            let (heard, mut demoted) = (Heard::Attributes(file(6)), false);
+            if first_look {
+                forget(&cached);
+            }
+            if let Next::LookAgain(then) = cached.checked(at(3), &sample, &heard, false) {
+                let sample = cached.suspected(at(3), sample);
+                if !first_look {
+                    forget(&cached);
+                }
+                demoted = cached.checked(then.max(at(4)), &sample, &heard, true) == Next::Demote;
+            } else {
+                assert!(first_look, "{number}: nothing was forgotten, so it is looked at again");
+            }
+            assert!(!demoted, "{number} {first_look}");
+        }
+    }
 }
