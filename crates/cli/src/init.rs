@@ -176,7 +176,7 @@ impl Draft {
             None => format!("staleness = \"65s\"           # not measured: {STALENESS} (see `midas doctor --write`)"),
         });
         lines.extend(self.moves.map(|moves| match moves {
-            Moves::Free => "moves = \"free\"              # measured: a call costs the same at every server".to_owned(),
+            Moves::Free => "moves = \"free\"              # measured: CREATE and GETATTR cost the same at two servers".to_owned(),
             Moves::None => "moves = \"none\"              # measured: a call that moves costs much (see `midas doctor --write`)".to_owned(),
         }));
         lines.extend(self.exports_left_out.iter().map(|(path, why)| format!("\n# Left out: {path}: {why}")));

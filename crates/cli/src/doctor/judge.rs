@@ -3,6 +3,7 @@
 use super::duration;
 use super::finding::{About, Finding, Level, SAME_HANDLES};
 use midas_core::route::moves::Moves;
+use midas_core::time::Span;
 use midas_proxy::config::{Access, Export, Pool, Squash};
 use midas_proxy::survey::{
     Cookies, Cost, Greeting, Moving, Pair, Ports, RootUser, Seen, Service, Staleness, Survey, Trial, Trouble,
@@ -229,7 +230,10 @@ fn written(pool: &Pool, about: &About, survey: &Survey) -> Vec<Finding> {
             let worst = trial.staleness.worst().map(|worst| staleness(pool, about, worst));
             let moving = match &trial.moving {
                 Ok(moving) => moving.as_ref().map(|moving| moves(pool, about, moving)),
-                Err(why) => Some(Finding::new(Level::Note, "moves", about, format!("it was not measured: {why}"))),
+                Err(why) => {
+                    let level = if let Trouble::Silent(_) = why { Level::Unasked } else { Level::Note };
+                    Some(Finding::new(level, "moves", about, format!("what a move costs was not measured: {why}")))
+                }
             };
             worst.into_iter().chain(moving).chain(clocks(pool, about, trial)).collect()
         }
@@ -279,24 +283,46 @@ fn moves(pool: &Pool, about: &About, moving: &Moving) -> Finding {
     };
     let figures = moving.servers.map(figures).join("; ");
     let figures = format!("medians where it alone is asked, and where the other is asked in turn: {figures}");
-    let (level, text) = match (moving.costs(), pool.moves) {
-        (true, Moves::Free) => (
+    let (level, text) = match (verdict(moving), pool.moves) {
+        (Some(Moves::None), Moves::Free) => (
             Level::Change,
             format!("a call that moves costs much, but midas.toml says moves \"free\": {figures}. {STAY}"),
         ),
-        (true, Moves::None) => (Level::Well, format!("a call that moves costs much, and none does: {figures}")),
-        (false, Moves::Free) => (Level::Well, format!("a call may move: {figures}")),
-        (false, Moves::None) => {
-            (Level::Note, format!("a call could move, but midas.toml says moves \"none\": {figures}. {SPREAD}"))
+        (Some(Moves::None), Moves::None) if pool.staleness > Span::ZERO => {
+            (Level::Well, format!("a call that moves costs much, and none does for load: {figures}. {APART}"))
         }
+        (Some(Moves::None), Moves::None) => {
+            (Level::Well, format!("a call that moves costs much, and none does for load: {figures}"))
+        }
+        (Some(Moves::Free), Moves::Free) => (Level::Well, format!("CREATE and GETATTR may move: {figures}")),
+        (Some(Moves::Free), Moves::None) => (
+            Level::Note,
+            format!("CREATE and GETATTR could move, but midas.toml says moves \"none\": {figures}. {SPREAD}"),
+        ),
+        (None, _) => match &moving.broke {
+            Some(why) => (Level::Unasked, format!("what a move costs was not measured to the end: {why}; {figures}")),
+            None => (
+                Level::Note,
+                format!(
+                    "what a move costs is not known, as rounds differ: {figures}. Measure when nobody else uses the servers"
+                ),
+            ),
+        },
     };
     Finding::new(level, "moves", about, text)
 }
 
 /// The value of `moves` that was measured; none if it was not.
 pub(crate) fn measured_moves(survey: &Survey) -> Option<Moves> {
-    let moving = survey.trial.as_ref()?.as_ref().ok()?.moving.as_ref().ok()?.as_ref()?;
-    Some(if moving.costs() { Moves::None } else { Moves::Free })
+    verdict(survey.trial.as_ref()?.as_ref().ok()?.moving.as_ref().ok()?.as_ref()?)
+}
+
+fn verdict(moving: &Moving) -> Option<Moves> {
+    match (moving.costs(), moving.free()) {
+        (true, _) => Some(Moves::None),
+        (false, true) => Some(Moves::Free),
+        (false, false) => None,
+    }
 }
 
 /// The value for all exports of a pool: where a move costs much in one of them, calls stay; they may
@@ -345,7 +371,11 @@ const BOUND: &str = "For so long every call on what was changed goes to the one 
 const STAY: &str =
     "With moves = \"none\" a directory and its files stay at one server, and balance comes from the directories";
 /// What is missed where they could be made.
-const SPREAD: &str = "With moves = \"free\" a hot directory is spread over the servers";
+const SPREAD: &str =
+    "With moves = \"free\" a hot directory is spread over the servers, if all exports of the pool were measured so";
+/// What a pool with `staleness` does all the same.
+const APART: &str =
+    "As staleness is above 0s, calls by a file's handle have a home of their own, not their directory's";
 /// What makes servers fresh.
 const FRESH: &str = "To see changes at once: NFS-Ganesha with Attr_Expiration_Time = 0 on every head; the kernel's server over an NFS mount with that mounted noac";
 /// More than a call takes, less than people notice.
@@ -470,15 +500,22 @@ mod tests {
             (&free, cheap, Level::Well, "may move", Moves::Free),
             (&free, dear, Level::Change, "moves = \"none\"", Moves::None),
             (&none, dear, Level::Well, "CREATE 535 us, 1970 us (3.7 times)", Moves::None),
+            (&none, dear, Level::Well, "As staleness is above 0s", Moves::None),
             (&none, cheap, Level::Note, "moves = \"free\"", Moves::Free),
         ];
         for (file, cost, level, words, wants) in cases {
             let config = Config::parse(file).unwrap();
-            let survey = moved(Ok(Some(Moving { servers: [0, 1], costs: vec![cost] })));
+            let survey = moved(Ok(Some(moving(vec![cost]))));
             let finding = of_moves(&config, &survey);
             assert_eq!((finding.level, measured_moves(&survey)), (level, Some(wants)), "{finding:?}");
             assert!(finding.text.contains(words), "{words}: {finding:?}");
         }
+    }
+
+    /// One round.
+    fn moving(costs: Vec<Cost>) -> Moving {
+        let cheap = !costs.iter().any(Cost::much);
+        Moving { servers: [0, 1], costs, rounds: [1, usize::from(cheap)], broke: None }
     }
 
     fn moved(moving: Result<Option<Moving>, Trouble>) -> Survey {
@@ -502,12 +539,30 @@ mod tests {
     }
 
     #[test]
+    fn what_rounds_do_not_agree_on_is_not_known_and_what_broke_was_not_asked() {
+        let config = Config::parse(FILE).unwrap();
+        let (alone, shared) = (Duration::from_micros(535), Duration::from_micros(600));
+        let unclear = Moving { rounds: [3, 1], ..moving(vec![Cost { what: "CREATE", server: 0, alone, shared }]) };
+        let broken = Moving { rounds: [1, 1], broke: Some("no answer in 5 s".to_owned()), ..unclear.clone() };
+        for (moving, level, words) in
+            [(unclear, Level::Note, "rounds differ"), (broken, Level::Unasked, "no answer in 5 s")]
+        {
+            let survey = moved(Ok(Some(moving)));
+            let finding = of_moves(&config, &survey);
+            assert_eq!((finding.level, measured_moves(&survey)), (level, None), "{finding:?}");
+            assert!(finding.text.contains(words), "{finding:?}");
+        }
+        let survey = moved(Err(Trouble::Silent("timed out".to_owned())));
+        assert_eq!((of_moves(&config, &survey).level, measured_moves(&survey)), (Level::Unasked, None));
+    }
+
+    #[test]
     fn calls_stay_where_one_export_says_so_and_move_where_all_do() {
         let of = |much: Option<bool>| {
             let us = |much: bool| Duration::from_micros(if much { 900 } else { 110 });
             let costs =
                 |much| vec![Cost { what: "CREATE", server: 0, alone: Duration::from_micros(100), shared: us(much) }];
-            moved(Ok(much.map(|much| Moving { servers: [0, 1], costs: costs(much) })))
+            moved(Ok(much.map(|much| moving(costs(much)))))
         };
         let cases = [
             ([Some(false), Some(false)], Some(Moves::Free)),
