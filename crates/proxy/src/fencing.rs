@@ -193,7 +193,7 @@ impl Realm {
         let fence = self.part(directory).shard.fence(self.pool.time(now), servers, directory, directory);
         match fence {
             Some(server) => self.pool.ends(server).then_some(server),
-            None => self.pool.some_open(servers.ring().home(directory)?.index()),
+            None => self.pool.some_open(servers.ring().home(self.home_of(directory))?.index()),
         }
     }
 

@@ -57,6 +57,8 @@ impl<T> Flights<T> {
         place.record.extend_from_slice(&xid.to_be_bytes());
         place.record.extend_from_slice(record.get(4..).unwrap_or_default());
         debug_assert!(place.what.is_none(), "a free place holds no call");
+        // Not one call's record with another call's client, whatever happened.
+        place.what = None;
         place.what.get_or_insert_with(make);
         self.count += 1;
         xid
@@ -168,6 +170,7 @@ const RECORD_KEPT: usize = 4 << 10;
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::rc::Rc;
 
     fn ended<T: Copy>(flights: &mut Flights<T>, xid: u32) -> Option<T> {
         flights.end(xid, |what, _| *what)
@@ -207,6 +210,20 @@ mod tests {
             assert_eq!(ended(&mut flights, xid), Some(number));
         }
         assert_eq!((flights.remove_with(stays).map(|(what, _)| what), flights.len()), (Some(0), 0));
+    }
+
+    #[test]
+    fn a_call_is_let_go_of_once_and_its_place_holds_the_next_one() {
+        let mut flights = Flights::new();
+        let call = Rc::new(());
+        let first = flights.insert(|| Rc::clone(&call), b"xid1");
+        assert_eq!(flights.end(first, |what, _| Rc::strong_count(what)), Some(2));
+        assert_eq!(Rc::strong_count(&call), 1, "it is gone with its end");
+        let second = flights.insert(|| Rc::clone(&call), b"xid2");
+        let (taken, record) = flights.remove_with(second).unwrap();
+        assert_eq!((Rc::strong_count(&call), &record[4..]), (2, &b""[..]), "whoever takes it has it");
+        drop(taken);
+        assert_eq!((Rc::strong_count(&call), flights.places.len()), (1, 1));
     }
 
     #[test]

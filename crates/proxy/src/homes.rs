@@ -1,9 +1,11 @@
 //! Where objects lie, for routing: the directory of each file that replies have shown.
 //!
 //! Where servers keep state of what they serve ([`Moves`]), calls on a file go where its directory's
-//! calls go. A call by handle does not name the directory, so it is remembered; of several names the
-//! first that was learned counts. A guess that is wrong or forgotten costs time and nothing else: an
-//! unknown file's home is that of its handle. A directory is its own place and not in the table.
+//! calls go. A call by handle does not name the directory, so it is remembered. Of several names the
+//! first that was learned counts; of a file with one name the last place where it was seen. An unknown
+//! file's home is that of its handle. Who knows a file and who does not, another member or this one
+//! before a restart, send its calls to two servers: that costs a move, as with every policy that moves
+//! calls. A directory is its own place and not in the table.
 //!
 //! [`Moves`]: midas_core::route::moves::Moves
 

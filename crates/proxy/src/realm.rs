@@ -261,9 +261,15 @@ impl Realm {
         if !self.pool.stays() {
             return target;
         }
-        let by_handle = meaning.place == meaning.object && !self.stale();
-        let directory = if by_handle { self.pool.homes.directory(meaning.place) } else { None };
-        Target { home: directory.unwrap_or(meaning.place), stays: true, ..target }
+        let by_handle = meaning.place == meaning.object;
+        let home = if by_handle { self.home_of(meaning.place) } else { meaning.place };
+        Target { home, stays: true, ..target }
+    }
+
+    /// What the home of calls by this handle is the home of: see [`Realm::target`].
+    pub(crate) fn home_of(&self, object: Key) -> Key {
+        let directory = (self.pool.stays() && !self.stale()).then(|| self.pool.homes.directory(object));
+        directory.flatten().unwrap_or(object)
     }
 
     /// What [`Realm::send`] would do with this call now. Changes nothing.

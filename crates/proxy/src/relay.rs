@@ -141,12 +141,14 @@ impl Relay<'_> {
         let (export, turn, place) = (&exports[realm], flight.turn.as_ref(), sent.meaning.place);
         let Realm { areas, pool, .. } = export;
         if makes_unremarkable(procedure) && !whose.learns() && !areas.learns() {
-            if let (Some((object, kind)), Some(name)) = (nfs3::made(given), asked.name) {
+            if let Some((object, kind)) = nfs3::made(given) {
                 let object = Key::of(object.bytes());
                 if pool.stays() && procedure != Procedure::Mkdir {
                     pool.homes.made(place, object);
                 }
-                watch.names.learn(object, (place, name), kind.map(|kind| kind == Ftype3::Dir));
+                if let Some(name) = asked.name {
+                    watch.names.learn(object, (place, name), kind.map(|kind| kind == Ftype3::Dir));
+                }
                 note_made(self.shared, &sent.meaning, turn, object);
             }
         } else if teaches(procedure, given, whose.learns())

@@ -1,6 +1,7 @@
 //! The one file that knows both languages: NFSv3 calls become what `core` decides on.
 //!
-//! Placement is a pure function of the call's bytes: a proxy that has just started, or another one, finds the same home.
+//! A call's place is a pure function of its bytes: a proxy that has just started, or another one, finds
+//! the same one. Its home is its place's, but where moves cost something: see `homes`.
 
 use midas_core::key::Key;
 use midas_core::op::Op;

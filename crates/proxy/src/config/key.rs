@@ -244,7 +244,7 @@ pub const KEYS: &[Key] = &[
         takes: "`free` or `none`",
         default: Fallback::Value("\"free\""),
         meaning: "what it costs to serve a call at another server than its home: nothing, or too much (heads over CephFS, whose \
-                  capabilities follow each call); with `none` every call stays at its home, and a file's home is its directory's",
+                  capabilities follow each call); with `none` every call stays at its home; without `staleness` a file's home is its directory's",
         ..POOL
     },
     Key {
