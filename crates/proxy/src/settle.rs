@@ -118,10 +118,12 @@ impl Loop {
 
     /// A call has its results, which no server is asked for any more.
     pub(crate) fn settled(&mut self, now: Time, mut call: Box<Held>, results: &[u8]) {
-        let Forward { owner, procedure, whom, .. } = call.errand.forward;
+        let Forward { owner, realm, procedure, whom, .. } = call.errand.forward;
         let reply = Reply::decode(procedure, results).ok();
         if let Some(reply) = &reply {
-            keep_made(&self.shared, &call.errand.forward.meaning, call.turn.as_ref(), reply);
+            let (forward, pool) = (&call.errand.forward, &self.shared.exports[realm].pool);
+            keep_made(&self.shared, &forward.meaning, call.turn.as_ref(), reply);
+            pool.learn_homes(forward.meaning.place, forward.asked(&call.record).name, reply);
         }
         call.claim = self.let_go(now, call.claim.take(), Ended::Done);
         self.resolved(&mut call);
@@ -223,11 +225,12 @@ impl Loop {
             Verdict::Answer(results) | Verdict::Made { ours: results, .. } => {
                 let Some((flight, record)) = self.links[index].flights.remove_with(xid) else { return };
                 let Flight { waits, owner, realm, mut sent, claim, turn, .. } = flight;
+                let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 if let Ok(reply) = Reply::decode(waits.procedure, &results) {
                     keep_made(&self.shared, &sent.meaning, turn.as_ref(), &reply);
                     self.shared.whose.learn_from(owner, waits.procedure, &record, &reply);
+                    self.shared.exports[realm].pool.learn_homes(sent.meaning.place, asked.name, &reply);
                 }
-                let asked = Asked::in_record(waits.procedure, (realm, sent.meaning.place), &record);
                 asked.tell((now, self.number), &self.shared, waits.whom, HERE, Some(&results));
                 self.shared.exports[realm].settle(now, &mut sent, End::Lost);
                 self.let_go(now, claim, Ended::Unknown);

@@ -309,6 +309,10 @@ fn moves(pool: &Pool, about: &About, moving: &Moving) -> Finding {
             ),
         },
     };
+    let text = match &moving.broke {
+        Some(why) if verdict(moving).is_some() => format!("{text}. A round was not finished: {why}"),
+        _ => text,
+    };
     Finding::new(level, "moves", about, text)
 }
 
@@ -552,6 +556,10 @@ mod tests {
             assert_eq!((finding.level, measured_moves(&survey)), (level, None), "{finding:?}");
             assert!(finding.text.contains(words), "{finding:?}");
         }
+        let dear = Cost { what: "CREATE", server: 0, alone, shared: 4 * alone };
+        let whole_then_broken = Moving { rounds: [2, 0], broke: Some("no answer".to_owned()), ..moving(vec![dear]) };
+        let finding = of_moves(&config, &moved(Ok(Some(whole_then_broken))));
+        assert!(finding.level == Level::Change && finding.text.contains("not finished: no answer"), "{finding:?}");
         let survey = moved(Err(Trouble::Silent("timed out".to_owned())));
         assert_eq!((of_moves(&config, &survey).level, measured_moves(&survey)), (Level::Unasked, None));
     }

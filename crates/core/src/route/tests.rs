@@ -312,6 +312,24 @@ fn what_would_be_chosen_is_what_is_chosen_and_asking_changes_nothing() {
 }
 
 #[test]
+fn a_call_that_stays_is_at_home_under_every_policy_that_weighs_loads_however_loaded_home_is() {
+    for policy in ["first-fit", "observe", "paper", "paper:key=object"] {
+        let mut small = Small::new(Policy::parse(policy).unwrap(), "9310");
+        let mut moves = 0;
+        for (step, stays) in (0..80).map(|step| (step, step % 2 == 0)) {
+            let (op, object) = (if step % 3 == 0 { Op::Create } else { Op::Lookup }, step % 7);
+            let target = Target { stays, ..Target::new(op, KEY, KEY.child(object)) };
+            let route = small.router.choose(NOW, &small.servers, &small.knobs, &target).unwrap();
+            match stays {
+                true => assert_eq!((route.to, route.why), (small.order[0], Why::Home), "{policy}, step {step}"),
+                false => moves += usize::from((route.to, route.why) != (small.order[0], Why::Home)),
+            }
+        }
+        assert!(moves > 0, "{policy}: nothing would move, so this shows nothing");
+    }
+}
+
+#[test]
 fn a_new_policy_holds_at_once_and_a_bypass_overrules_every_policy() {
     let mut small = Small::gap("5310", 2);
     assert_eq!(small.choose(Op::Lookup), (2, "steered"));

@@ -19,7 +19,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, until: AtomicU64::new(0), flushes: AtomicU64::new(0), blocked: AtomicBool::new(false) }
     }
 
@@ -47,7 +47,7 @@ impl Leases {
         self.flushes.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(super) fn publish(&self, until: Time) {
+    pub(crate) fn publish(&self, until: Time) {
         self.until.store(until.as_nanos(), Ordering::SeqCst);
     }
 }

@@ -42,6 +42,11 @@ fn user(uid: u32) -> Who {
 static CACHES: AtomicU32 = AtomicU32::new(0);
 
 fn cached(mode: Mode) -> Cached {
+    beside(mode, None)
+}
+
+/// A cache whose entries are true while these leases of other proxies last.
+fn beside(mode: Mode, leases: Option<Arc<Leases>>) -> Cached {
     let settings = Settings { mode, ..Settings::default() };
     let told = Told {
         settings,
@@ -49,7 +54,7 @@ fn cached(mode: Mode) -> Cached {
         watches: true,
         start: CleanStart::Yes,
         rules: Rules::ALL,
-        leases: None,
+        leases,
         name: CACHES.fetch_add(1, Ordering::Relaxed),
     };
     Cached::new(at(0), &told).unwrap()

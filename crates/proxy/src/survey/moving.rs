@@ -59,9 +59,10 @@ impl Moving {
         Self { servers, costs, rounds: [1, usize::from(cheap)], broke }
     }
 
-    /// Whether a call should stay at its home.
+    /// Whether a call should stay at its home. A single round that broke says too little.
     pub fn costs(&self) -> bool {
-        self.costs.iter().any(Cost::much)
+        let [all, _] = self.rounds;
+        (self.broke.is_none() || all > 1) && self.costs.iter().any(Cost::much)
     }
 
     /// Whether a call may move. What is neither is not known.
@@ -75,7 +76,11 @@ impl Moving {
     fn or_cheaper(self, other: Self) -> Self {
         let cheaper = |one: Cost| {
             let again = other.costs.iter().find(|cost| (cost.what, cost.server) == (one.what, one.server));
-            again.copied().filter(|again| again.ratio() < one.ratio()).unwrap_or(one)
+            let cheaper = |again: &Cost| match again.much() == one.much() {
+                true => again.ratio() < one.ratio(),
+                false => one.much(),
+            };
+            again.copied().filter(cheaper).unwrap_or(one)
         };
         let costs = self.costs.into_iter().map(cheaper).collect();
         let rounds = [0, 1].map(|at| self.rounds[at] + other.rounds[at]);
@@ -306,6 +311,9 @@ mod tests {
             (vec![dear, cheap, cheap], (false, true)),
             (vec![cheap, dear, dear], (false, false)),
             (vec![cheap, cheap], (false, true)),
+            // Twice as long, but nobody would notice; then much, though less than twice.
+            (vec![[(90, 180), (58, 62)], [(300, 560), (58, 62)], [(90, 180), (58, 62)]], (false, true)),
+            (vec![[(300, 560), (58, 62)], [(90, 180), (58, 62)]], (false, false)),
         ];
         for (rounds, want) in cases {
             let all = rounds.iter().map(|costs| moving(costs)).reduce(Moving::or_cheaper).unwrap();
@@ -323,6 +331,8 @@ mod tests {
             let all = first.or_cheaper(second);
             assert_eq!((all.costs(), all.free(), all.costs.len()), (want.0, want.1, 2), "{all:?}");
         }
+        let first = broken(&[(535, 1970)]);
+        assert_eq!((first.costs(), first.free()), (false, false), "one round, and not even whole");
     }
 
     #[test]

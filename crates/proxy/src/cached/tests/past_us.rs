@@ -1,6 +1,7 @@
 //! What others change: past us in ttl mode, at another proxy, and what checks of hits make of it (D1, D5, D7).
 
 use super::*;
+use crate::clock::Clock;
 
 #[test]
 fn d1_a_directory_that_was_changed_past_us_takes_its_names_with_it() {
@@ -251,5 +252,32 @@ fn d5_what_was_told_under_a_lease_that_was_lost_since_proves_no_writer_past_us()
             }
             assert!(!demoted, "{number} {first_look}");
         }
+    }
+}
+
+/// A lease that has run out, before anybody was told to forget: another proxy may have changed it.
+#[test]
+fn d5_what_is_checked_without_a_lease_proves_no_writer_past_us() {
+    for (at_first, at_second, demoted) in [(true, true, true), (false, true, false), (true, false, false)] {
+        let leases = Arc::new(Leases::new(Clock::new()));
+        leases.publish(Time::FAR);
+        let (cached, who) = (beside(Mode::Lease, Some(leases.clone())), user(1));
+        let (waiting, samples) = sync_channel(1);
+        cached.check_at(7, &waiting);
+        read(&cached, at(1), &GETATTR, &who, &Reply::Getattr(Ok(file(5))));
+        (0..100_000).for_each(|_| drop(told(&cached, at(2), &GETATTR, &who)));
+        let (_, sample) = samples.try_recv().expect("one hit in a thousand, at least");
+        let heard = Heard::Attributes(file(6));
+        let lease = |lasts: bool| leases.publish(if lasts { Time::FAR } else { Time::ZERO });
+        lease(at_first);
+        let next = match cached.checked(at(3), &sample, &heard, false) {
+            Next::LookAgain(then) => {
+                let sample = cached.suspected(at(3), sample);
+                lease(at_second);
+                cached.checked(then.max(at(4)), &sample, &heard, true)
+            }
+            next @ (Next::Nothing | Next::Demote) => next,
+        };
+        assert_eq!(next == Next::Demote, demoted, "with a lease: {at_first}, then {at_second}");
     }
 }
