@@ -51,12 +51,14 @@ impl Peers {
         self.sender().digest(digest(config));
     }
 
-    /// Leaves in order: the others go on without a silence. Whether they agreed in time.
-    pub(crate) fn leave(&self) -> bool {
+    /// Leaves in order: the others go on without a silence. Whether they agreed, for which it waits so long, and
+    /// for `suspect_after` at least; no longer than that if it is cut off, as nobody can agree then.
+    pub(crate) fn leave(&self, limit: Duration) -> bool {
         self.sender().leave();
-        let (start, limit) = (Instant::now(), self.suspect_after);
+        let start = Instant::now();
+        let limit = || if self.cut_off() { self.suspect_after } else { self.suspect_after.max(limit) };
         let within = || self.cluster.status().view.incarnation(self.cluster.me()) == Some(self.cluster.incarnation());
-        while within() && start.elapsed() < limit {
+        while within() && start.elapsed() < limit() {
             std::thread::sleep(LOOK);
         }
         !within()

@@ -211,7 +211,8 @@ impl Proxy {
             accord.release();
         }
         if let Some(peers) = self.shared.peers() {
-            log::answer(Level::Info, "left the cluster", &[("agreed", &peers.leave())]);
+            let agreed = peers.leave(limit.saturating_sub(start.elapsed()));
+            log::answer(Level::Info, "left the cluster", &[("agreed", &agreed)]);
         }
         let left = self.clients();
         let level = if left == 0 { Level::Info } else { Level::Warn };

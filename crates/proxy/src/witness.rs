@@ -10,6 +10,7 @@ use midas_core::cache::CleanStart;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A running witness; it ends when this is dropped.
 pub struct Witness {
@@ -45,7 +46,7 @@ impl Witness {
     /// Leaves in order.
     pub fn leave(&self) {
         if let Some(peers) = self.shared.peers() {
-            peers.leave();
+            peers.leave(Duration::ZERO);
         }
     }
 }
