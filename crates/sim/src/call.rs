@@ -1,6 +1,6 @@
 //! Calls that have not ended, and what a request means to the core.
 
-use crate::config::Homes;
+use crate::config::{Config, Homes};
 use crate::model::server::CallId;
 use crate::model::truth::{Entry, Kind};
 use crate::proxy::directory_key;
@@ -165,7 +165,7 @@ pub(crate) fn second_of(homes: Option<&Homes>, request: &Request) -> Option<(Key
 }
 
 /// A request as routing sees it.
-pub(crate) fn target_of(homes: Option<&Homes>, request: &Request) -> Target {
-    let place = directory_key(homes, request.directory);
-    Target::new(request.op, place, place.child(u64::from(request.file)))
+pub(crate) fn target_of(config: &Config, request: &Request) -> Target {
+    let place = directory_key(config.homes.as_ref(), request.directory);
+    Target { stays: config.moves.stay(), ..Target::new(request.op, place, place.child(u64::from(request.file))) }
 }

@@ -5,6 +5,7 @@ use crate::policy::Contender;
 use midas_core::cache::{Estimator, Mode, Rules};
 use midas_core::id::SERVERS_MAX;
 use midas_core::key::Key;
+use midas_core::route::moves::Moves;
 use midas_core::time::Span;
 use midas_workload::Service;
 use midas_workload::{Setting, Spec};
@@ -46,12 +47,48 @@ pub struct Config {
     pub staleness: Span,
     /// Whether proxies send reads to where a change ran for that long; without it stale answers are counted.
     pub fences: bool,
+    /// What servers keep of what they serve.
+    pub heads: Heads,
+    /// Whether the core's policies may move calls from their homes.
+    pub moves: Moves,
     /// What goes wrong.
     pub faults: Faults,
     /// Whether the queues over time are kept, for figures.
     pub trace: Option<Span>,
     /// Where keys are at home, if that is not drawn from the seed.
     pub homes: Option<Homes>,
+}
+
+/// What servers keep of what they serve, and take from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Heads {
+    /// Nothing: any server serves any call at the same price.
+    #[default]
+    SharedNothing,
+    /// Capabilities, as heads over CephFS ([`Capabilities`]), whose metadata servers have so many cores together.
+    ///
+    /// [`Capabilities`]: crate::model::capabilities::Capabilities
+    Caps {
+        /// Cores of the metadata servers; none: as many as are needed.
+        mds: Option<f64>,
+    },
+}
+
+impl Heads {
+    /// What users may type.
+    pub const USAGE: &'static str = "shared-nothing, caps, caps:mds=CORES";
+
+    /// The heads that were typed, or one line that says what is possible.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let cores = |text: &str| text.parse::<f64>().ok().filter(|cores| *cores >= 0.01 && *cores <= 1000.0);
+        match (text, text.strip_prefix("caps:mds=").map(cores)) {
+            ("shared-nothing", _) => Ok(Self::SharedNothing),
+            ("caps", _) => Ok(Self::Caps { mds: None }),
+            (_, Some(mds @ Some(_))) => Ok(Self::Caps { mds }),
+            (_, Some(None)) => Err(format!("--heads caps:mds=CORES takes 0.01..1000 cores, got '{text}'")),
+            (_, None) => Err(format!("unknown heads '{text}'; possible: {}", Self::USAGE)),
+        }
+    }
 }
 
 /// The ring and the keys of a pool that exists, so that its homes are the simulated ones.
@@ -111,6 +148,8 @@ impl Config {
             cache: None,
             staleness: Span::ZERO,
             fences: true,
+            heads: Heads::default(),
+            moves: Moves::default(),
             faults: Faults::default(),
             trace: None,
             homes: None,

@@ -1,5 +1,6 @@
 //! Counts while a run goes on.
 
+use crate::model::capabilities::Traffic;
 use crate::report::{Latency, Row};
 use midas_core::id::{ServerId, ServerSet};
 use midas_core::rng::mix;
@@ -19,6 +20,7 @@ pub(crate) struct Metrics {
     pub(crate) failed: u64,
     pub(crate) shares_received: u64,
     pub(crate) events: u64,
+    pub(crate) capabilities: Traffic,
     locality: Locality,
     digest: u64,
 }
@@ -72,6 +74,9 @@ impl Metrics {
         row.cache_hit_share = share(self.hits, self.cacheable);
         row.stale_share = share(self.stale, self.answers);
         row.failed_share = share(self.failed, self.calls);
+        let calls = self.calls.max(1) as f64;
+        row.mds_requests = self.capabilities.requests / calls;
+        row.revokes = self.capabilities.revokes / calls;
         row.shares_received = self.shares_received as f64 / f64::from(proxies) / duration.as_secs_f64();
         row.events = self.events;
         row.digest = self.digest;

@@ -47,6 +47,10 @@ pub struct Row {
     pub failed_share: f64,
     /// Load shares that a proxy received in a second.
     pub shares_received: f64,
+    /// Requests to the metadata servers behind heads with capabilities, a call.
+    pub mds_requests: f64,
+    /// Capabilities that were called back from heads, a call.
+    pub revokes: f64,
     /// Events that were simulated.
     pub events: u64,
     /// A hash of everything that happened.
@@ -106,7 +110,7 @@ pub(crate) fn spread(queues: &[f64]) -> (f64, f64) {
 
 impl Row {
     /// The columns of a CSV, in order.
-    pub const COLUMNS: [&'static str; 24] = [
+    pub const COLUMNS: [&'static str; 26] = [
         "policy",
         "workload",
         "service",
@@ -130,6 +134,8 @@ impl Row {
         "stale_share",
         "failed_share",
         "shares_received",
+        "mds_requests",
+        "revokes",
         "digest",
     ];
 
@@ -156,6 +162,8 @@ impl Row {
             stale_share: 0.0,
             failed_share: 0.0,
             shares_received: 0.0,
+            mds_requests: 0.0,
+            revokes: 0.0,
             events: 0,
             digest: 0,
         }

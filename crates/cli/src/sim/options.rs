@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use clap::Args;
 use midas_core::cache::{Estimator, Mode, Rules};
+use midas_core::route::moves::Moves;
 use midas_core::time::Span;
-use midas_sim::config::{CacheConfig, Config, ShareInterval};
+use midas_sim::config::{CacheConfig, Config, Heads, ShareInterval};
 use midas_sim::fault::{Faults, Slow};
 use midas_sim::policy::Contender;
 use midas_workload::Service;
@@ -92,6 +93,13 @@ pub(crate) struct Options {
     /// With --staleness: let proxies send reads anywhere; stale answers are counted
     #[arg(long, requires = "staleness")]
     no_fences: bool,
+    /// What servers keep of what they serve: shared-nothing; or caps, as heads over CephFS that take capabilities from each
+    /// other; or caps:mds=CORES, where the metadata servers behind them have so many cores
+    #[arg(long, default_value = "shared-nothing")]
+    heads: String,
+    /// Whether paper and first-fit may move calls from their homes: free, or none
+    #[arg(long, default_value = "free")]
+    moves: String,
     /// With a cache: mutations a second that reach the servers past all proxies
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     bypass_rate: f64,
@@ -125,6 +133,8 @@ impl Default for Options {
             estimator: None,
             staleness: "0s".into(),
             no_fences: false,
+            heads: "shared-nothing".into(),
+            moves: "free".into(),
             bypass_rate: 0.0,
         }
     }
@@ -178,6 +188,8 @@ impl Options {
             faults: self.faults()?,
             staleness: span("--staleness", &self.staleness)?,
             fences: !self.no_fences,
+            heads: Heads::parse(&self.heads).map_err(Failure::Usage)?,
+            moves: self.moves()?,
             ..Config::new(policy, workload)
         };
         config.check().map_err(Failure::Usage)?;
@@ -197,6 +209,13 @@ impl Options {
                 ))),
             },
         }
+    }
+
+    fn moves(&self) -> Result<Moves, Failure> {
+        let named = Moves::NAMES.into_iter().find(|(name, _)| *name == self.moves);
+        let possible = Moves::NAMES.map(|(name, _)| name).join(", ");
+        let unknown = || Failure::Usage(format!("--moves takes one of {possible}, got '{}'", self.moves));
+        named.map(|(_, moves)| moves).ok_or_else(unknown)
     }
 
     fn cache(&self) -> Result<Option<CacheConfig>, Failure> {

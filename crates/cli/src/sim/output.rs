@@ -109,6 +109,8 @@ pub(crate) fn to_json(row: &Row) -> Value {
         "stale_share": short(row.stale_share),
         "failed_share": short(row.failed_share),
         "shares_received": short(row.shares_received),
+        "mds_requests": short(row.mds_requests),
+        "revokes": short(row.revokes),
         "digest": format!("{:016x}", row.digest),
     })
 }

@@ -12,6 +12,7 @@ use crate::config::{Config, ShareInterval};
 use crate::fault::RETRANSMIT;
 use crate::metrics::Metrics;
 use crate::model::attribute_cache::AttributeCache;
+use crate::model::capabilities::Capabilities;
 use crate::model::server::{CallId, Server};
 use crate::model::truth::{Entry, Kind, Truth};
 use crate::proxy::Proxy;
@@ -69,6 +70,10 @@ struct World<'a> {
     servers: Vec<Server>,
     /// What each server remembers.
     caches: Vec<AttributeCache>,
+    /// What they hold of the file system behind them.
+    capabilities: Capabilities,
+    /// When that file system's metadata servers have done what they were asked.
+    mds_free: Time,
     /// Calls that each server got while it was measured.
     sent: Vec<u64>,
     proxies: Vec<Proxy>,
@@ -95,6 +100,8 @@ impl<'a> World<'a> {
             queue: Queue::default(),
             servers: (0..config.servers).map(|_| Server::new(config.workers)).collect(),
             caches: (0..config.servers).map(|_| AttributeCache::default()).collect(),
+            capabilities: Capabilities::default(),
+            mds_free: Time::ZERO,
             sent: vec![0; config.servers as usize],
             proxies: (0..config.proxies).map(|index| Proxy::new(config, index)).collect(),
             truth: Truth::default(),

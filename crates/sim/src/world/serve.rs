@@ -4,8 +4,10 @@ use super::{Event, World};
 use crate::baseline::Oracle;
 use crate::call::{Flying, Stage, entry_of, second_of, target_of, touches_of};
 use crate::check::{Answer, Invariant, Violation};
+use crate::config::Heads;
 use crate::fault::FAIL_AFTER;
 use crate::metrics::Sent;
+use crate::model::capabilities::{Touched, Traffic};
 use crate::model::server::CallId;
 use crate::model::truth::Entry;
 use midas_core::cache::{Class, Facts};
@@ -40,7 +42,7 @@ impl World<'_> {
         let entry = seen.filter(|_| cached);
         let touches = if cached { touches_of(&request) } else { Vec::new() };
         let call = Call {
-            target: target_of(self.config.homes.as_ref(), &request),
+            target: target_of(self.config, &request),
             // A mutation offers one too: that the core never answers it from there is checked.
             entry: entry.or(touches.first().copied()).map(|entry| (entry, Class(entry.kind as u8))),
             touches: &touches,
@@ -73,7 +75,7 @@ impl World<'_> {
 
     /// A call leaves its proxy.
     pub(super) fn send(&mut self, now: Time, mut flying: Flying, pass: Pass<Entry>) -> Result<(), Violation> {
-        let mut target = target_of(self.config.homes.as_ref(), &flying.request);
+        let mut target = target_of(self.config, &flying.request);
         let second = second_of(self.config.homes.as_ref(), &flying.request);
         let proxy_index = flying.proxy;
         let proxy = &mut self.proxies[flying.proxy as usize];
@@ -156,7 +158,27 @@ impl World<'_> {
         if let Some(slow) = self.config.faults.slow.filter(|slow| flying.server.index() < slow.servers as usize) {
             demand = demand.scale(slow.factor);
         }
-        self.queue.push(now + demand, Event::Done(call));
+        let taken = self.taken(now, call);
+        self.queue.push(now + demand + taken, Event::Done(call));
+    }
+
+    /// How long a head waits for capabilities that others hold, with a worker.
+    fn taken(&mut self, now: Time, call: CallId) -> Span {
+        let Heads::Caps { mds } = self.config.heads else { return Span::ZERO };
+        let Flying { request, server, measured, .. } = self.calls.get(call);
+        let name = (request.directory, request.file);
+        let traffic = self.capabilities.serve(*server, Touched { op: request.op, name, second: request.target });
+        if *measured {
+            self.metrics.capabilities += traffic;
+        }
+        let service = self.config.service.mean();
+        // Who finds the metadata servers busy waits for its turn there.
+        let free = mds.map_or(now, |_| self.mds_free.max(now));
+        self.mds_free = free + mds.map_or(Span::ZERO, |cores| traffic.work(service, cores));
+        match traffic == Traffic::NONE {
+            true => Span::ZERO,
+            false => free.since(now) + traffic.time(service),
+        }
     }
 
     /// A server has executed a call.
