@@ -50,9 +50,9 @@ pub(crate) struct Tally {
     holds: [Count; Exclusion::ALL.len()],
     duplicates: [Count; Duplicate::ALL.len()],
     bytes: [Count; Bytes::ALL.len()],
-    /// What became of reads that the caches were asked for, by export. What caches answered stands here alone, and is added to the
-    /// calls and outcomes when those are read: a hit is counted once.
-    reads: Box<[[[Count; Fate::ALL.len()]; PROCEDURES]]>,
+    /// What became of reads that the caches were asked for: a row a procedure, the rows of an export together. What caches answered
+    /// stands here alone, and is added to the calls and outcomes when those are read: a hit is counted once.
+    reads: Box<[[Count; Fate::ALL.len()]]>,
     /// Calls that wait for a server that may serve them, now.
     pub(crate) held: Count,
     /// How long the change has waited that waits longest for a server, in milliseconds.
@@ -74,16 +74,27 @@ pub(crate) struct Tally {
 impl Tally {
     /// For so many exports, and links to servers.
     pub(crate) fn new(exports: usize, links: usize) -> Self {
-        let reads = (0..exports).map(|_| Default::default()).collect();
+        let reads = (0..exports * PROCEDURES).map(|_| Default::default()).collect();
         Self { reads, servers: (0..links).map(|_| Histogram::default()).collect(), ..Self::default() }
     }
 
     /// An export's cache was asked for this read.
     #[inline]
     pub(crate) fn read(&self, export: usize, procedure: Procedure, fate: Fate) {
-        if let Some(reads) = self.reads.get(export) {
-            reads[procedure as usize][fate as usize].add(1);
+        self.read_again(ReadCount::of(export, procedure, fate));
+    }
+
+    /// A read that was answered before is answered again.
+    #[inline]
+    pub(crate) fn read_again(&self, which: ReadCount) {
+        if let Some(count) = self.reads.as_flattened().get(which.0) {
+            count.add(1);
         }
+    }
+
+    /// An export's rows.
+    fn reads_of(&self, export: usize) -> &[[Count; Fate::ALL.len()]] {
+        self.reads.chunks(PROCEDURES).nth(export).unwrap_or_default()
     }
 
     /// A client was given its server's answer after that time; `missed`: a cache had been asked before.
@@ -198,7 +209,7 @@ impl Totals {
                 *total += misses;
                 outcomes[FORWARDED] += misses;
             }
-            for reads in &tally.reads {
+            for reads in tally.reads.chunks(PROCEDURES) {
                 for ((outcomes, calls), fates) in totals.outcomes.iter_mut().zip(&mut totals.calls).zip(reads) {
                     let (hits, absent) = (fates[Fate::Answered as usize].get(), fates[Fate::Absent as usize].get());
                     outcomes[HIT] += hits;
@@ -238,8 +249,8 @@ pub(crate) type Reads = [[u64; Fate::ALL.len()]; PROCEDURES];
 /// The same, over all loops.
 pub(crate) fn reads<'t>(tallies: impl IntoIterator<Item = &'t Tally>, export: usize) -> Reads {
     let mut totals = Reads::default();
-    for reads in tallies.into_iter().filter_map(|tally| tally.reads.get(export)) {
-        totals.iter_mut().zip(reads).for_each(|(total, counts)| add(total, counts));
+    for tally in tallies {
+        totals.iter_mut().zip(tally.reads_of(export)).for_each(|(total, counts)| add(total, counts));
     }
     totals
 }
@@ -417,6 +428,17 @@ pub(crate) enum Fate {
 impl Fate {
     pub(crate) const ALL: [(Self, &'static str); 4] =
         [(Self::Answered, "answered"), (Self::Absent, "absent"), (Self::Joined, "joined"), (Self::Fetched, "fetched")];
+}
+
+/// Where the reads of an export by one procedure that had this fate are counted: found once, where the same is counted often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadCount(usize);
+
+impl ReadCount {
+    #[inline]
+    pub(crate) const fn of(export: usize, procedure: Procedure, fate: Fate) -> Self {
+        Self((export * PROCEDURES + procedure as usize) * Fate::ALL.len() + fate as usize)
+    }
 }
 
 /// Which way bytes went.

@@ -4,7 +4,7 @@ use crate::cached::{Area, Asked, Asks, Kind, Memo, Question, Who};
 use crate::claim::Claim;
 use crate::clerk::Unknown;
 use crate::config::{Access, Export, Squash};
-use crate::counters::{Duplicate, Fate, Refused, Tally, status};
+use crate::counters::{Duplicate, Fate, ReadCount, Refused, Tally, status};
 use crate::event::{Asker, Shared};
 use crate::fetching;
 use crate::log;
@@ -284,10 +284,10 @@ fn ask(
     out: &mut Vec<u8>,
 ) -> Asked {
     let begin = out.len();
-    let Some(kind) = memo.give(now, &area.cached, asks, xid, out) else {
+    let Some((kind, counted)) = memo.give(now, &area.cached, asks, xid, out) else {
         return look_up(now, memo, area, asks, (asker, xid, cost), local, out);
     };
-    local.answered(now, kind, asks, out, begin);
+    local.answered(now, (kind, counted), asks, out, begin);
     Asked::Answered(kind, None)
 }
 
@@ -310,7 +310,8 @@ fn look_up(
             if let Some(basis) = basis {
                 memo.keep(now, asks, (*kind, *basis), &out[begin..]);
             }
-            local.answered(now, *kind, asks, out, begin);
+            let counted = ReadCount::of(asks.area, asks.procedure, kind.fate());
+            local.answered(now, (*kind, counted), asks, out, begin);
         }
         Asked::Joined => local.tally.read(asks.area, asks.procedure, Fate::Joined),
         Asked::Fetch(_) => local.tally.read(asks.area, asks.procedure, Fate::Fetched),
@@ -353,9 +354,8 @@ impl Local<'_> {
     /// A cache answered a call, with the record that begins there: it is counted, and a few are looked at.
     #[expect(clippy::inline_always, reason = "a call of it would cost as much as counting does")]
     #[inline(always)]
-    fn answered(&self, now: Time, kind: Kind, asks: &Asks<'_>, out: &[u8], begin: usize) {
-        let fate = if kind == Kind::Absent { Fate::Absent } else { Fate::Answered };
-        self.tally.read(asks.area, asks.procedure, fate);
+    fn answered(&self, now: Time, (kind, counted): (Kind, ReadCount), asks: &Asks<'_>, out: &[u8], begin: usize) {
+        self.tally.read_again(counted);
         if self.corner.due() {
             self.hit(now, kind, asks, out, begin);
         }

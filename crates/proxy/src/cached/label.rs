@@ -1,6 +1,7 @@
 //! What an entry is, and for whom. Keys are digests: every value therefore begins with the very bytes that it answers for, and
 //! only a call with the same bytes gets it.
 
+use crate::counters::Fate;
 use midas_core::cache::{Class, Entry};
 use midas_core::key::Key;
 use midas_net::Caller;
@@ -32,6 +33,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// How a read that is answered from it is counted.
+    pub(crate) const fn fate(self) -> Fate {
+        match self {
+            Self::Absent => Fate::Absent,
+            _ => Fate::Answered,
+        }
+    }
+
     /// All, in the order of their numbers.
     pub(crate) const ALL: [Self; 9] = [
         Self::Attributes,

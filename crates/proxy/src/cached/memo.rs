@@ -7,6 +7,7 @@
 use super::label::{Kind, Who};
 use super::question::{ARGS_MOST, Question};
 use super::{Cached, PARTS};
+use crate::counters::{Fate, ReadCount};
 use midas_core::cache::Departures;
 use midas_core::key::Key;
 use midas_core::time::{Span, Time};
@@ -65,6 +66,8 @@ struct Answer {
     area: usize,
     procedure: Procedure,
     kind: Kind,
+    /// Where it is counted.
+    counted: ReadCount,
     /// How often it was given again.
     given: u32,
     args: usize,
@@ -83,7 +86,7 @@ impl Memo {
         asks: &Asks<'_>,
         xid: u32,
         out: &mut Vec<u8>,
-    ) -> Option<Kind> {
+    ) -> Option<(Kind, ReadCount)> {
         let digest = digest(asks)?;
         let pair = self.places.get_mut(digest..digest + 2)?;
         let answer = pair.iter_mut().find(|answer| answer.is_for(asks))?;
@@ -95,7 +98,7 @@ impl Memo {
         let begin = out.len();
         out.extend_from_slice(&answer.bytes[answer.args + answer.who..]);
         out[begin + XID..begin + XID + 4].copy_from_slice(&xid.to_be_bytes());
-        Some(answer.kind)
+        Some((answer.kind, answer.counted))
     }
 
     /// Remembers an answer that the cache has given; the last but one of its digest makes room.
@@ -118,7 +121,9 @@ impl Memo {
         }
         let basis = Basis { until: basis.until.min(now + LIFE), ..basis };
         let (args, who) = (asks.args.len(), who.len());
-        pair[0] = Answer { basis, area: asks.area, procedure: asks.procedure, kind, given: 0, args, who, bytes };
+        let (area, procedure) = (asks.area, asks.procedure);
+        let counted = ReadCount::of(area, procedure, kind.fate());
+        pair[0] = Answer { basis, area, procedure, kind, counted, given: 0, args, who, bytes };
     }
 }
 
@@ -128,6 +133,7 @@ impl Answer {
         area: 0,
         procedure: Procedure::Null,
         kind: Kind::Attributes,
+        counted: ReadCount::of(0, Procedure::Null, Fate::Answered),
         given: 0,
         args: 0,
         who: 0,
