@@ -134,9 +134,13 @@ impl<K: Copy + Ord> Member<K> {
     pub fn found_out(&mut self, now: Time, id: AttemptId, (trace, since): (Trace, Time), state: &State) -> bool {
         // Whoever refused it, perhaps half a term before, keeps its names for a term.
         let late = now.since(since) > self.terms.shorter(Span::from_nanos(self.terms.lease.as_nanos() / 2));
-        let over = self.book.state(id).is_some_and(|state| *state != State::Unknown);
+        let over = self.book.state(id).filter(|state| **state != State::Unknown).cloned();
+        if let Some(known @ (State::Ended(_) | State::Copied(_) | State::Cancelled)) = &over {
+            // Whoever refused it has not heard that it is over, and would refuse it for as long as it is announced.
+            self.say_all(&Message::Found { id, state: known.clone() });
+        }
         let hidden = self.book.is_blurred(id) || self.book.is_shaken(id);
-        if trace != Trace::Blurred && (late || over || hidden || !self.vouches(now)) {
+        if trace != Trace::Blurred && (late || over.is_some() || hidden || !self.vouches(now)) {
             return false;
         }
         self.say_all(&Message::Found { id, state: state.clone() });

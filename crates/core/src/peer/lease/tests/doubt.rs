@@ -252,3 +252,35 @@ fn who_comes_back_prolongs_nothing_of_what_the_others_have_counted() {
         assert!(matches!(again, Err(Refusal::Doubtful(LOST, Trace::Sure(..)))), "{again:?}");
     }
 }
+
+/// Who did not hear what was found out refused the same call for as long as it was sent: who asked
+/// knew, and so did not find it out again.
+#[test]
+fn what_was_found_out_is_told_again_to_who_did_not_hear_it() {
+    for found in [State::Cancelled, State::Ended(Some(Box::new(*b"gone")))] {
+        let mut net = with_an_orphan();
+        let call = || intent(1, &[7, 8], &[7]);
+        let Err(Refusal::Doubtful(LOST, sure)) = net.announce(16_300, 1, call()) else { panic!("it is in doubt") };
+        net.cut = Some(0);
+        assert!(net.members[1].found_out(at(16_310), LOST, (sure, at(16_300)), &found));
+        net.settle(at(16_310));
+        net.cut = Some(2);
+        assert_eq!(net.members[0].state(LOST), Some(&State::Unknown), "it did not hear it");
+        let refused = |net: &Net, id| {
+            net.done.iter().any(|(_, e)| matches!(e, Effect::Refused(i, Refusal::Doubtful(LOST, _)) if *i == id))
+        };
+        if found == State::Cancelled {
+            let again = net.announce(16_320, 1, call()).expect("here it is known");
+            assert!(refused(&net, again), "it is not known there");
+        }
+        // It is looked at once more. What that showed is not relied on, as others may have changed the same since.
+        assert!(!net.members[1].found_out(at(16_330), LOST, (sure, at(16_320)), &State::Cancelled));
+        net.settle(at(16_330));
+        assert_eq!(net.members[0].state(LOST), Some(&found));
+        match (net.announce(16_340, 1, call()), found) {
+            (Ok(id), State::Cancelled) => assert!(net.permitted(id) && !refused(&net, id)),
+            (again, State::Ended(answer)) => assert_eq!(again, Err(Refusal::Executed(answer))),
+            other => panic!("{other:?}"),
+        }
+    }
+}
