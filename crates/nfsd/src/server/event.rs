@@ -124,6 +124,8 @@ struct Peer {
     read_closed: bool,
     /// All was read: it ends with its last answer.
     ending: bool,
+    /// It was sent a part of an answer: nothing comes after that, as from a server that died.
+    cut: bool,
     heard: Instant,
 }
 
@@ -296,13 +298,14 @@ impl Loop {
 
     fn receive(&mut self, now: Instant, slot: usize) -> Result<Flow, Ended> {
         let Self { server, peers, buffers, scratch, bounds, .. } = self;
-        let Peer { connection, origin, waiting, expected, ending, heard, .. } = &mut peers[slot];
+        let Peer { connection, origin, waiting, expected, ending, cut, heard, .. } = &mut peers[slot];
         let mut displaced = Vec::new();
         connection.output(buffers);
         let flow = connection.receive(scratch, |record, out| {
             let before = out.len();
             match server.take(now, origin, record, out) {
-                Taken::Answered | Taken::AnsweredTo(_) => *ending |= spoil(server.fault, out, before),
+                Taken::Answered | Taken::AnsweredTo(_) if *cut => out.truncate(before),
+                Taken::Answered | Taken::AnsweredTo(_) => *cut = spoil(server.fault, out, before),
                 Taken::Queued { expects } => {
                     *waiting += 1;
                     *expected += expects;
@@ -314,6 +317,7 @@ impl Loop {
                 }
                 Taken::Ignored => {}
             }
+            *ending |= *cut;
             let more = out.len() + *expected < bounds.unread && *waiting < bounds.calls && !server.station.full();
             if more { Go::Continue(()) } else { Go::Break(()) }
         });
@@ -348,8 +352,11 @@ impl Loop {
             }
             if let Some(slot) = self.waited(to, expected) {
                 let peer = &mut self.peers[slot];
-                peer.ending |= spoil(self.server.fault, &mut self.answer, 0);
-                peer.connection.output(&mut self.buffers).extend_from_slice(&self.answer);
+                if !peer.cut {
+                    peer.cut = spoil(self.server.fault, &mut self.answer, 0);
+                    peer.ending |= peer.cut;
+                    peer.connection.output(&mut self.buffers).extend_from_slice(&self.answer);
+                }
                 changed.push(slot);
             }
         }
@@ -367,7 +374,7 @@ impl Loop {
         self.pending = self.pending - peer.counted + peer.pending();
         peer.counted = peer.pending();
         match sent {
-            Ok(true) if peer.ending && peer.waiting == 0 => self.end(slot),
+            Ok(true) if peer.ending && (peer.waiting == 0 || peer.cut) => self.end(slot),
             Ok(_) => self.resume(slot),
             Err(_) => self.end(slot),
         }
@@ -471,6 +478,7 @@ impl Loop {
             queued: false,
             read_closed: false,
             ending: false,
+            cut: false,
             heard: now,
         });
         Ok(())
@@ -563,7 +571,7 @@ impl Loop {
     }
 }
 
-/// What a fault makes of an answer that begins at `at`; whether the connection ends with it.
+/// What a fault makes of an answer that begins at `at`; whether nothing may come after it.
 fn spoil(fault: Fault, out: &mut Vec<u8>, at: usize) -> bool {
     let mark = midas_nfs::record::MARK;
     match fault {

@@ -6,6 +6,7 @@ use midas_lab::{PATIENCE, create, until};
 use midas_net::{Caller, Client, ClientError};
 use midas_nfs::nfs3::{self, Call, CreateHow, DirOp, Nfsstat3, Procedure, Reply, Sattr3, StableHow};
 use midas_nfsd::{Bounds, Command, Config, Fault, Nfsd, ServiceTimes};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -113,6 +114,25 @@ fn a_server_that_is_down_refuses_connections_until_it_is_up_again() {
     nfsd.command(0, Command::Fault(Fault::None)).unwrap();
     until("it is up", || std::net::TcpStream::connect(address).is_ok());
     Raw::connect(address).alive();
+}
+
+/// Further halves came after the first one: together they were as long as its mark says, and read as
+/// one answer with its number.
+#[test]
+fn nothing_comes_after_half_an_answer() {
+    let (nfsd, addresses) = servers(1);
+    let (_, root) = client(addresses[0]);
+    let mut raw = Raw::connect(addresses[0]);
+    raw.send(&getattr(1, &root));
+    let whole = midas_nfs::record::MARK + raw.receive().len();
+    nfsd.command(0, Command::Fault(Fault::Hang)).unwrap();
+    (2..10).for_each(|xid| raw.send(&getattr(xid, &root)));
+    queued(&nfsd, 8);
+    nfsd.command(0, Command::Fault(Fault::HalfReply)).unwrap();
+    let mut heard = Vec::new();
+    // It ends with calls that nobody answers: that may be a reset.
+    let _end = raw.0.read_to_end(&mut heard);
+    assert!(heard.len() < whole, "{} bytes of {whole}", heard.len());
 }
 
 #[test]
