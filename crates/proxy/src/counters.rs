@@ -50,8 +50,9 @@ pub(crate) struct Tally {
     holds: [Count; Exclusion::ALL.len()],
     duplicates: [Count; Duplicate::ALL.len()],
     bytes: [Count; Bytes::ALL.len()],
-    /// What became of reads that the caches were asked for: a row a procedure, the rows of an export together. What caches answered
-    /// stands here alone, and is added to the calls and outcomes when those are read: a hit is counted once.
+    /// Reads that the caches were asked for, by what became of them: a row a procedure, the rows of
+    /// an export together. What caches answered stands here alone, and is added to the calls and
+    /// outcomes when those are read: a hit is counted once.
     reads: Box<[[Count; Fate::ALL.len()]]>,
     /// Calls that wait for a server that may serve them, now.
     pub(crate) held: Count,
@@ -430,7 +431,8 @@ impl Fate {
         [(Self::Answered, "answered"), (Self::Absent, "absent"), (Self::Joined, "joined"), (Self::Fetched, "fetched")];
 }
 
-/// Where the reads of an export by one procedure that had this fate are counted: found once, where the same is counted often.
+/// The place where reads of an export by one procedure with one fate are counted: found once, where
+/// the same is counted often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadCount(usize);
 

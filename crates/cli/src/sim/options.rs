@@ -93,8 +93,9 @@ pub(crate) struct Options {
     /// With --staleness: let proxies send reads anywhere; stale answers are counted
     #[arg(long, requires = "staleness")]
     no_fences: bool,
-    /// What servers keep of what they serve: shared-nothing; or caps, as heads over CephFS that take capabilities from each
-    /// other; or caps:mds=CORES, where the metadata servers behind them have so many cores
+    /// What servers keep of what they serve: shared-nothing; or caps, as heads over CephFS that take
+    /// capabilities from each other; or caps:mds=CORES, where the metadata servers behind them have
+    /// so many cores
     #[arg(long, default_value = "shared-nothing")]
     heads: String,
     /// Whether paper and first-fit may move calls from their homes: free, or none
