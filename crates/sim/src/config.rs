@@ -47,9 +47,9 @@ pub struct Config {
     pub staleness: Span,
     /// Whether proxies send reads to where a change ran for that long; without it stale answers are counted.
     pub fences: bool,
-    /// What servers keep of what they serve.
+    /// The state that servers keep of what they serve.
     pub heads: Heads,
-    /// Whether the core's policies may move calls from their homes.
+    /// The freedom of the core's policies to move calls from their homes.
     pub moves: Moves,
     /// What goes wrong.
     pub faults: Faults,
@@ -59,7 +59,7 @@ pub struct Config {
     pub homes: Option<Homes>,
 }
 
-/// What servers keep of what they serve, and take from each other.
+/// The state that servers keep of what they serve, and take from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Heads {
     /// Nothing: any server serves any call at the same price.
@@ -75,7 +75,7 @@ pub enum Heads {
 }
 
 impl Heads {
-    /// What users may type.
+    /// The names that users may type.
     pub const USAGE: &'static str = "shared-nothing, caps, caps:mds=CORES";
 
     /// The heads that were typed, or one line that says what is possible.

@@ -124,7 +124,7 @@ struct Peer {
     read_closed: bool,
     /// All was read: it ends with its last answer.
     ending: bool,
-    /// It was sent a part of an answer: nothing comes after that, as from a server that died.
+    /// A part of an answer was sent: nothing comes after that, as from a server that died.
     cut: bool,
     heard: Instant,
 }
@@ -571,7 +571,7 @@ impl Loop {
     }
 }
 
-/// What a fault makes of an answer that begins at `at`; whether nothing may come after it.
+/// Makes of an answer that begins at `at` what the fault wants; true if nothing may come after it.
 fn spoil(fault: Fault, out: &mut Vec<u8>, at: usize) -> bool {
     let mark = midas_nfs::record::MARK;
     match fault {

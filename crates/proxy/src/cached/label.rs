@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How a read that is answered from it is counted.
+    /// The count of reads that are answered from it.
     pub(crate) const fn fate(self) -> Fate {
         match self {
             Self::Absent => Fate::Absent,

@@ -66,7 +66,7 @@ struct Answer {
     area: usize,
     procedure: Procedure,
     kind: Kind,
-    /// Where it is counted.
+    /// The place of its count.
     counted: ReadCount,
     /// How often it was given again.
     given: u32,

@@ -16,7 +16,7 @@ use midas_core::time::Span;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{Add, AddAssign, Mul};
 
-/// What a call takes on top of the work at its head.
+/// The requests and revokes that a call takes on top of the work at its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Requests to the file system's metadata servers.
@@ -25,7 +25,7 @@ pub struct Traffic {
     pub revokes: f64,
 }
 
-/// What is called.
+/// A call, as far as capabilities matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The kind of call.
@@ -39,7 +39,7 @@ pub struct Touched {
 /// A directory and a name in it, by their numbers.
 pub type Name = (u32, u32);
 
-/// Who holds what.
+/// The capabilities of all heads.
 #[derive(Debug, Default)]
 pub struct Capabilities {
     directories: HashMap<u32, Directory>,
@@ -51,7 +51,7 @@ pub struct Capabilities {
 struct Directory {
     changers: Recent,
     users: BTreeSet<ServerId>,
-    /// How many of its files each head keeps open.
+    /// The count of its files that each head keeps open.
     made: HashMap<ServerId, u32>,
 }
 
@@ -67,7 +67,7 @@ struct File {
 struct Recent(Vec<ServerId>);
 
 impl Capabilities {
-    /// What this call takes at this head; what it holds afterwards is remembered.
+    /// Serves a call at a head: the traffic that it takes. The head holds what it used from then on.
     pub fn serve(&mut self, head: ServerId, call: Touched) -> Traffic {
         let Touched { op, name, second } = call;
         match op {
@@ -175,7 +175,7 @@ impl Capabilities {
 }
 
 impl Recent {
-    /// How many others have changed it since this head did; all that have, if it never did.
+    /// The number of others that have changed it since this head did; all that have, if it never did.
     fn others_since(&self, head: ServerId) -> usize {
         self.0.iter().position(|changer| *changer == head).unwrap_or(self.0.len())
     }
@@ -190,12 +190,12 @@ impl Traffic {
     /// Nobody else is asked.
     pub const NONE: Self = Self { requests: 0.0, revokes: 0.0 };
 
-    /// How long it takes where a call without it takes so long.
+    /// The time that it takes where a call without it takes so long.
     pub fn time(self, service: Span) -> Span {
         service.scale((self.requests * REQUEST_US + self.revokes * REVOKE_US) / SERVICE_US)
     }
 
-    /// How long the file system's metadata servers work on it, on so many cores.
+    /// The time that metadata servers with so many cores work on it.
     pub fn work(self, service: Span, cores: f64) -> Span {
         service.scale((self.requests + self.revokes) * MESSAGE_US / SERVICE_US / cores)
     }
@@ -240,8 +240,8 @@ const REQUEST_US: f64 = 314.0;
 const REVOKE_US: f64 = 178.0;
 /// A LOOKUP that takes neither.
 const SERVICE_US: f64 = 80.0;
-/// What a request or a revoke costs metadata servers in processor time: where these had 0.3 cores, cycles of
-/// 5.75 requests and 5.5 revokes ended 143 times a second.
+/// The processor time of a request or a revoke at the metadata servers: where these had 0.3 cores,
+/// cycles of 5.75 requests and 5.5 revokes ended 143 times a second.
 const MESSAGE_US: f64 = 186.0;
 
 #[cfg(test)]
@@ -255,11 +255,11 @@ mod tests {
         heads: u16,
         /// Medians in microseconds, of one head and of so many.
         measured: (f64, f64),
-        /// Whether the two costs were taken from it.
+        /// One of the two rows that the costs were taken from.
         calibrated: bool,
     }
 
-    /// What a call takes in the mean.
+    /// The mean traffic of a call.
     fn traffic(what: &str, heads: u16) -> Traffic {
         let mut caps = Capabilities::default();
         let (maker, mut sum) = (ServerId(0), Traffic::NONE);

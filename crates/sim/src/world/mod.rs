@@ -70,7 +70,7 @@ struct World<'a> {
     servers: Vec<Server>,
     /// What each server remembers.
     caches: Vec<AttributeCache>,
-    /// What they hold of the file system behind them.
+    /// The capabilities that they hold of the file system behind them.
     capabilities: Capabilities,
     /// When that file system's metadata servers have done what they were asked.
     mds_free: Time,

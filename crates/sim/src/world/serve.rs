@@ -162,7 +162,7 @@ impl World<'_> {
         self.queue.push(now + demand + taken, Event::Done(call));
     }
 
-    /// How long a head waits for capabilities that others hold, with a worker.
+    /// The time that a head waits, with a worker, for capabilities that others hold.
     fn taken(&mut self, now: Time, call: CallId) -> Span {
         let Heads::Caps { mds } = self.config.heads else { return Span::ZERO };
         let Flying { request, server, measured, .. } = self.calls.get(call);

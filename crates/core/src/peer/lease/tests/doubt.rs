@@ -253,8 +253,8 @@ fn who_comes_back_prolongs_nothing_of_what_the_others_have_counted() {
     }
 }
 
-/// Who did not hear what was found out refused the same call for as long as it was sent: who asked
-/// knew, and so did not find it out again.
+/// A member that did not hear what was found out refused the same call for as long as it was sent:
+/// the one that asked knew already, and so did not find it out again.
 #[test]
 fn what_was_found_out_is_told_again_to_who_did_not_hear_it() {
     for found in [State::Cancelled, State::Ended(Some(Box::new(*b"gone")))] {
