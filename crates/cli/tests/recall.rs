@@ -84,5 +84,33 @@ fn a_call_whose_answer_died_with_every_proxy_is_not_executed_again() {
     assert_eq!(executed(&mut nfsd), 1);
 }
 
+/// A member dies with a call that was executed and not answered. Through another one its name is to
+/// be removed, and then its client sends the call again. What waits for it must not come first.
+#[test]
+fn what_is_sent_again_comes_before_those_that_wait_for_what_became_of_it() {
+    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+    let late = |server: &SocketAddr| Delay::before(*server, LATE).unwrap();
+    let wires: Vec<Delay> = nfsd.addresses.iter().map(late).collect();
+    let servers: Vec<SocketAddr> = wires.iter().map(|wire| wire.address).collect();
+    let mut members = members(&servers);
+    let (mut client, root) = members.daemons[0].client();
+    let (record, sent) = (create(&root), create(&root));
+    let asks = thread::spawn(move || client.exchange(&sent).is_ok());
+    until("it is executed", || executed(&mut nfsd) == 1);
+    members.kill(0);
+    assert!(!asks.join().unwrap(), "it was answered before its proxy died");
+    let [(mut again, _), (mut other, _)] = [(); 2].map(|()| members.daemons[1].client());
+    again.patience(PATIENCE).unwrap();
+    other.patience(PATIENCE).unwrap();
+    let removes = thread::spawn(move || {
+        let object = DirOp { dir: handle(&root), name: b"once" };
+        other.nfs(&Call::Remove { object }).unwrap().status()
+    });
+    until("the removal waits", || members.daemons[1].held() > 0);
+    assert_eq!(status(again.exchange(&record).unwrap()), Nfsstat3::OK);
+    assert_eq!(removes.join().unwrap(), Nfsstat3::OK);
+    assert_eq!((executed(&mut nfsd), nfsd.executed("REMOVE").iter().sum()), (1, 1));
+}
+
 /// Answers take up to so long: there is time to die between execution and answer.
 const LATE: Duration = Duration::from_millis(600);

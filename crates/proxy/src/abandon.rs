@@ -3,7 +3,6 @@
 //! on a new connection; if it did so before, the call is that one's.
 
 use crate::event::{Asker, Loop, Shared};
-use crate::exclusive::{Exclusive, Waiter};
 use crate::log;
 use crate::realm::End;
 use crate::upstream::Held;
@@ -91,12 +90,7 @@ impl Loop {
         let gone = |(number, call): (usize, &mut Box<Held>)| Some((number, abandoned(shared, call)?));
         let gone: Vec<(usize, Asker)> = turning.iter_mut().filter_map(gone).collect();
         for (number, newest) in gone {
-            // Whoever wakes it just now finds it gone, and wakes the next one.
-            let call = self.turning.remove(number);
-            let waiter = Waiter { event_loop: self.number, number };
-            if let Some(key) = call.turn.as_ref().and_then(Exclusive::waits_for) {
-                self.shared.turns.give_up(key, waiter);
-            }
+            let call = self.leave_turning(number);
             self.abandon(now, call, newest);
         }
     }

@@ -117,6 +117,8 @@ pub(crate) struct Loop {
     pub(crate) doubted: Slab<Box<Held>>,
     /// Calls that wait until another one that changes the same is over.
     pub(crate) turning: Slab<Box<Held>>,
+    /// How many calls had been lost with their members when those that wait were last looked at.
+    pub(crate) lost_seen: u64,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
@@ -208,6 +210,7 @@ impl Loop {
             unresolved,
             doubted: Slab::new(),
             turning: Slab::new(),
+            lost_seen: 0,
             finding: Slab::new(),
             clearing: Slab::new(),
             loans: Loans::default(),
@@ -593,6 +596,7 @@ impl Loop {
         if self.shared.accord().is_some() {
             self.tend_clearing(self.time);
             self.tend_overdue(self.time);
+            self.tend_tried(self.time);
             self.tend_loans(self.time);
         }
         self.abandon_parked(self.time);

@@ -33,6 +33,7 @@ impl Loop {
                 Prepared::Ready(claim) => call.claim = claim,
                 Prepared::Find(claim, unfound) => (call.claim, call.unfound) = (Some(claim), unfound),
                 Prepared::Busy => {
+                    let call = self.first_of_all(now, call)?;
                     self.hold(call);
                     return None;
                 }
@@ -82,16 +83,64 @@ impl Loop {
         if !call.queues() {
             return Some(call);
         }
+        if call.turn.as_mut().is_none_or(|turn| turn.take(None, false)) {
+            return Some(call);
+        }
+        let mut call = self.first_of_all(now, call)?;
+        // Whoever it waits for may have to change what it has marked.
+        call.claim = self.let_go(now, call.claim.take(), Ended::Done);
+        call.unfound.clear();
         let number = self.turning.insert(call);
         let waiter = Waiter { event_loop: self.number, number };
         if self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false)) {
             return Some(self.turning.remove(number));
         }
-        // Whoever it waits for may have to change what it has marked.
-        let claim = self.turning[number].claim.take();
-        self.turning[number].claim = self.let_go(now, claim, Ended::Done);
-        self.turning[number].unfound.clear();
         None
+    }
+
+    /// A call that must wait for others: if a member that is gone has sent it before, they wait for
+    /// what became of it, so that is found out first. The others would otherwise wait in vain for as
+    /// long as they are kept from its names, then change those, and hide it.
+    fn first_of_all(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
+        let Some(why) = self.tried(&call) else { return Some(call) };
+        self.turned_away(now, call, why);
+        None
+    }
+
+    /// What the members know of an earlier sending of a call.
+    fn tried(&self, call: &Held) -> Option<Refusal> {
+        let accord = self.shared.accord().filter(|accord| accord.lost() > 0)?;
+        accord.tried(self.operation(call)?)
+    }
+
+    /// Members have come to know of calls that were lost: their clients may have sent them again here before,
+    /// and they wait behind others.
+    pub(crate) fn tend_tried(&mut self, now: Time) {
+        let Some(lost) = self.shared.accord().map(|accord| accord.lost()) else { return };
+        if std::mem::replace(&mut self.lost_seen, lost) == lost {
+            return;
+        }
+        let known = |call: &Held| self.tried(call).is_some();
+        let turning: Vec<usize> =
+            self.turning.iter().filter(|(_, call)| known(call)).map(|(number, _)| number).collect();
+        let parked: Vec<u64> = self.parked.iter().filter(|(_, call)| known(call)).map(|(number, _)| number).collect();
+        for number in turning {
+            let call = self.leave_turning(number);
+            self.try_call(now, call);
+        }
+        for call in parked.into_iter().filter_map(|number| self.parked.remove(number)).collect::<Vec<_>>() {
+            self.try_call(now, call);
+        }
+    }
+
+    /// A call waits for its turn no longer.
+    pub(crate) fn leave_turning(&mut self, number: usize) -> Box<Held> {
+        // Whoever wakes it just now finds it gone, and wakes the next one.
+        let call = self.turning.remove(number);
+        if let Some(key) = call.turn.as_ref().and_then(Exclusive::waits_for) {
+            self.shared.turns.give_up(key, Waiter { event_loop: self.number, number });
+        }
+        call
     }
 
     /// Whether another member has moved this call away from a server: its client sends it again here.
@@ -256,7 +305,13 @@ impl Loop {
     }
 
     fn barred(&mut self, now: Time, number: usize, why: Refusal) {
-        let Some((_, mut call)) = self.clearing.try_remove(number) else { return };
+        if let Some((_, call)) = self.clearing.try_remove(number) {
+            self.turned_away(now, call, why);
+        }
+    }
+
+    /// A call that must not leave now.
+    fn turned_away(&mut self, now: Time, mut call: Box<Held>, why: Refusal) {
         self.unmark(now, &mut call);
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {

@@ -44,6 +44,7 @@ use midas_core::time::{Span, Time};
 use midas_net::DigestKey;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// An attempt of unknown end that a server is asked about.
@@ -90,6 +91,8 @@ pub(crate) struct Accord {
     /// The cluster's thread's alone.
     journal: Mutex<Journal>,
     around: OnceLock<Around>,
+    /// How many calls were lost with their members, for who does not want to wait for the lock.
+    lost: AtomicU64,
     /// What calls are known by among the members.
     digests: DigestKey,
 }
@@ -206,6 +209,7 @@ impl Accord {
             inner: Mutex::new(inner),
             journal: Mutex::new(journal),
             around: OnceLock::new(),
+            lost: AtomicU64::new(0),
             digests,
         }
     }
@@ -344,6 +348,16 @@ impl Accord {
         })
     }
 
+    /// What is known of a call that its client has sent before, through another member.
+    pub(crate) fn tried(&self, operation: Operation) -> Option<Refusal> {
+        self.step(|now, inner| inner.member.tried(now, operation))
+    }
+
+    /// How many calls that must run once were lost with their members, as far as is known here.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     /// A mutation that was let through did not leave in time, or is to be sent again.
     pub(crate) fn again(&self, (event_loop, place): (usize, Place), ids: impl IntoIterator<Item = AttemptId>) {
         let mut mail = Vec::new();
@@ -471,6 +485,7 @@ impl Accord {
             self.carry_out(now, around, &mut inner);
         }
         self.leases.publish(inner.member.answers_until());
+        self.lost.store(inner.member.lost(), Ordering::Relaxed);
         let said = inner.counts.messages > before;
         drop(inner);
         self.ring(said);

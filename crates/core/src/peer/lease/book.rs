@@ -546,6 +546,9 @@ impl<K: Copy + Ord> Member<K> {
         let span = self.terms.longer(self.terms.lease + self.terms.hold);
         let patience = if self.rules.has(Rule::Lost) { span } else { Span::ZERO };
         let Some(record) = self.book.records.get_mut(&id) else { return };
+        if lost && record.owner == Owner::Here && record.intent.part_of().is_some() {
+            self.lost += 1;
+        }
         record.owner = match (lost, record.owner) {
             (false, _) => Owner::Here,
             (true, Owner::Here) => Owner::Gone,

@@ -57,6 +57,8 @@ pub struct Member<K> {
     peers: Vec<Peer>,
     book: Book<K>,
     rounds: Rounds,
+    /// How many attempts of calls that must run once were lost with their owners.
+    lost: u64,
     effects: VecDeque<Effect<K>>,
 }
 
@@ -152,6 +154,7 @@ impl<K: Copy + Ord> Member<K> {
             peers: (0..terms.size).map(|_| Peer::default()).collect(),
             book: Book::new(rules),
             rounds: Rounds::default(),
+            lost: 0,
             effects: VecDeque::new(),
         };
         for told in past.intents {
@@ -283,6 +286,11 @@ impl<K: Copy + Ord> Member<K> {
     /// Whether an attempt may have run, or may still: reads of what it changed go where it did until the others know.
     pub fn may_have_run(&self, id: AttemptId) -> bool {
         self.book.state(id).is_some_and(|state| *state != State::Cancelled)
+    }
+
+    /// How many attempts of calls that must run once this member has seen lost with their owners.
+    pub const fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Attempts that are known and not over.

@@ -1,9 +1,10 @@
 //! One's own attempts: announced, acknowledged, let through, over (R6-R8, R11, R12).
 
-use super::attempt::{AttemptId, Intent, Refusal, State};
+use super::attempt::{AttemptId, Intent, Operation, Refusal, State};
 use super::view::{Life, Members};
 use super::{Effect, Member, Message, Outcome, Purpose, Rule};
 use crate::time::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -92,6 +93,15 @@ impl<K: Copy + Ord> Member<K> {
         self.rounds.open.insert(id, round);
         self.begin_round(now, id);
         Ok(id)
+    }
+
+    /// What is known of an operation that a client sends once more; none if nobody has tried it, or its last try never left. Asking keeps others
+    /// from its names for as long as an announcement would: a call that waits for its turn here must not lose that to those it waits behind.
+    pub fn tried(&mut self, now: Time, operation: Operation) -> Option<Refusal> {
+        let nothing = || Box::default();
+        let (keys, names) = (nothing(), nothing());
+        let alone = Intent { operation: Some(operation), keys, names, server: None, more_of: None, led: None, rank: 0 };
+        self.refusal(now, None, &alone)
     }
 
     /// A call that was let through did not leave in time, or must be sent again. False if it is over: it must be announced anew.
