@@ -5,17 +5,18 @@ mod support;
 
 use midas_lab::raw::{handle, in_one_fragment, nfs, status};
 use midas_lab::{Delay, PATIENCE, until};
-use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Sattr3};
+use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Procedure, Sattr3};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
+use support::gate::Gate;
 use support::members::{Members, cluster};
 use support::nfsd::Nfsd;
 use support::serve::Site;
 
 fn members(servers: &[SocketAddr]) -> Members {
-    let export = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
-    Members::start(|| Site { export, ..Site::over(servers.to_vec(), None, "/") })
+    Members::start(|| Site { export: HELD, ..Site::over(servers.to_vec(), None, "/") })
 }
 
 /// A GUARDED CREATE as the bytes that a client sends, and sends again.
@@ -112,5 +113,38 @@ fn what_is_sent_again_comes_before_those_that_wait_for_what_became_of_it() {
     assert_eq!((executed(&mut nfsd), nfsd.executed("REMOVE").iter().sum()), (1, 1));
 }
 
+/// A member dies with a removal that no server ever got. Through another one somebody else's removal
+/// of the same name waits for it, and comes first. There is one file: one of the two has removed it.
+#[test]
+fn what_never_ran_and_is_sent_again_is_told_what_another_has_done_meanwhile() {
+    let nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+    let gates: Vec<Gate> = nfsd.addresses.iter().map(|server| Gate::before(*server)).collect();
+    let ways = RefCell::new(vec![gates.iter().map(|gate| gate.address).collect::<Vec<_>>()]);
+    let servers = || ways.borrow_mut().pop().unwrap_or_else(|| nfsd.addresses.clone());
+    let mut members = Members::start(|| Site { export: HELD, ..Site::over(servers(), None, "/") });
+    let (mut client, root) = members.daemons[0].client();
+    assert_eq!(status(client.exchange(&create(&root)).unwrap()), Nfsstat3::OK);
+    gates.iter().for_each(|gate| gate.hold(&[Procedure::Remove]));
+    let remove = |xid| {
+        let object = DirOp { dir: handle(&root), name: b"once" };
+        in_one_fragment(&nfs(xid, &Call::Remove { object }))
+    };
+    let (record, sent) = (remove(78), remove(78));
+    let asks = thread::spawn(move || client.exchange(&sent).is_ok());
+    until("it has left", || gates.iter().any(|gate| gate.came(Procedure::Remove) == 1));
+    members.kill(0);
+    assert!(!asks.join().unwrap());
+    let [(mut again, _), (mut other, _)] = [(); 2].map(|()| members.daemons[1].client());
+    again.patience(PATIENCE).unwrap();
+    other.patience(PATIENCE).unwrap();
+    let others = remove(79);
+    let removes = thread::spawn(move || status(other.exchange(&others).unwrap()));
+    until("the other removal waits", || members.daemons[1].held() > 0);
+    let again = status(again.exchange(&record).unwrap());
+    let told = [again, removes.join().unwrap()];
+    assert_eq!(told.iter().filter(|status| **status == Nfsstat3::OK).count(), 1, "{told:?}");
+}
+
+const HELD: &str = "mode = \"lease\"\nwriters = \"midas-only\"\nserver_hold_max = \"2s\"\n";
 /// Answers take up to so long: there is time to die between execution and answer.
 const LATE: Duration = Duration::from_millis(600);

@@ -260,6 +260,8 @@ impl Loop {
             return self.settled(now, call, &results);
         }
         let verdict = decided(&self.shared, self.operation(&call), verdict);
+        // The sending of a member that is gone cannot run any more.
+        let never_ran = call.doubt.is_some_and(|doubt| doubt.trace != Trace::Blurred);
         match verdict {
             Verdict::Unknown => self.held.push_back(call),
             // What was looked at may be somebody else's by now: it is asked for anew.
@@ -268,9 +270,8 @@ impl Loop {
             Verdict::Send(seen) => {
                 self.resolved(&mut call);
                 call.unsettled = None;
-                // The first sending, be it another proxy's that died, may still run: what is found
-                // done then is a new doubt.
-                if let Some(turn) = &mut call.turn {
+                // The first sending may have run, or may still: what is found done then is a new doubt.
+                if let Some(turn) = call.turn.as_mut().filter(|_| !never_ran) {
                     turn.first.get_or_insert_with(Arc::default);
                     turn.seen = turn.seen.or(seen);
                 }
