@@ -61,6 +61,8 @@ pub(super) struct Record<K> {
     pub(super) sight: Sight,
     /// In doubt, and its names show whether it ran. Until then nobody else changes them; who does afterwards blurs them.
     pub(super) trace: Option<Time>,
+    /// When that is over though somebody asks here: other members may not have been asked.
+    pub(super) traced_until: Time,
     /// Whether caches are told to keep nothing of it.
     pub(super) marks: bool,
     /// It ended, but until then a copy of it, or a lost call on a name of its, may change the same.
@@ -197,6 +199,7 @@ impl<K: Copy + Ord> Book<K> {
             shared,
             sight,
             trace,
+            traced_until: Time::ZERO,
             marks,
             until,
         };

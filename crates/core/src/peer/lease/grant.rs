@@ -151,8 +151,13 @@ impl<K: Copy + Ord> Member<K> {
             false => self.terms.lease,
         };
         let peer = self.peer(from);
+        // In another view it would have told everything.
+        let lapsed = peer.merged.is_some() && peer.held_until <= now;
         peer.held_until = peer.held_until.max(asked + term);
         (peer.merged, peer.past) = (Some(stamp), past);
+        if lapsed {
+            self.book.unasked(now);
+        }
         self.install(now);
     }
 

@@ -87,6 +87,15 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
+    /// A member whose grant had lapsed may have let others change what nobody else asks for: that it was asked for here it did not know.
+    pub(super) fn unasked(&mut self, now: Time) {
+        let over = |record: &Record<K>| record.trace.is_some() && record.traced_until <= now;
+        let over: Vec<AttemptId> = self.records.iter().filter(|(_, record)| over(record)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.untrace(id);
+        }
+    }
+
     /// All that was announced of an operation with this attempt: an earlier or later try of its owner is another matter.
     pub(super) fn parts_of(&self, id: AttemptId) -> Vec<AttemptId> {
         let operation = self.intent(id).and_then(Intent::part_of);
@@ -111,6 +120,7 @@ impl<K: Copy + Ord> Book<K> {
         let Self { records, keys, .. } = self;
         let clear = |record: &&mut Record<K>| record.sight == Sight::Clear && !record.intent.names.is_empty();
         let Some(record) = records.get_mut(&id).filter(clear) else { return };
+        record.traced_until = until;
         if record.trace.replace(until).is_none() {
             for key in &record.intent.keys {
                 keys.entry(*key).or_default().push(id);

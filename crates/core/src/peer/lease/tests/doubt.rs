@@ -284,3 +284,38 @@ fn what_was_found_out_is_told_again_to_who_did_not_hear_it() {
         }
     }
 }
+
+/// While somebody asks for it here, this member keeps others from its names. A member that did not
+/// hear from this one need not wait for that.
+#[test]
+fn what_is_asked_for_where_nobody_hears_it_may_be_hidden() {
+    let mut net = with_an_orphan();
+    let me = Life { incarnation: life(2).incarnation + 1, ..life(2) };
+    let terms = Terms { stale: Span::ZERO, ..TERMS };
+    let past = Past { tidy: false, intents: Vec::new() };
+    net.members[2] = Member::new(at(16_300), me, terms, Rules::ALL, past);
+    net.cut = None;
+    net.views(at(16_300), &View { epoch: 3, lives: vec![life(0), life(1), me] });
+    net.ticks(16_300..=28_000);
+    for (cut, hidden) in [(None, false), (Some(1), true)] {
+        net.cut = cut;
+        let end = if hidden { 60_000 } else { 44_000 };
+        for now in (if hidden { 44_000 } else { 28_000 }..end).step_by(500) {
+            net.ticks(now..=now + 450);
+            let known = net.members[1].tried(at(now + 450), Operation(1));
+            assert!(matches!(known, Some(Refusal::UnderWay | Refusal::Doubtful(LOST, Trace::Sure(..)))), "{known:?}");
+        }
+        let other = net.announce(end, 0, intent(2, &[7, 9], &[7]));
+        assert_eq!(other.as_ref().is_ok_and(|id| net.permitted(*id)), hidden, "{other:?}");
+        if let Ok(other) = other {
+            let outcome = if hidden { Outcome::Replied(None) } else { Outcome::NeverLeft };
+            net.members[0].ended(at(end), other, outcome);
+        }
+        net.cut = None;
+        net.ticks(end..=end + 3_000);
+        let Err(Refusal::Doubtful(LOST, trace)) = net.announce(end + 3_000, 1, intent(1, &[7, 8], &[7])) else {
+            panic!("it is in doubt")
+        };
+        assert_eq!(trace == Trace::Blurred, hidden);
+    }
+}
