@@ -119,6 +119,8 @@ pub(crate) struct Loop {
     pub(crate) turning: Slab<Box<Held>>,
     /// How many calls had been lost with their members when those that wait were last looked at.
     pub(crate) lost_seen: u64,
+    /// When it was last asked what became of calls that wait.
+    pub(crate) tried_at: Time,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
@@ -211,6 +213,7 @@ impl Loop {
             doubted: Slab::new(),
             turning: Slab::new(),
             lost_seen: 0,
+            tried_at: Time::ZERO,
             finding: Slab::new(),
             clearing: Slab::new(),
             loans: Loans::default(),
@@ -532,7 +535,13 @@ impl Loop {
             self.displace(asker);
         }
         for call in fresh {
-            if call.is_due(&self.shared) { self.try_call(time, call) } else { self.hold(call) }
+            if call.is_due(&self.shared) {
+                self.try_call(time, call);
+            } else if call.queued.is_none() {
+                self.hold(call);
+            } else if let Some(call) = self.first_of_all(time, call) {
+                self.hold(call);
+            }
         }
         flow
     }

@@ -6,14 +6,14 @@ use crate::claim::{self, Changes, Claim, Clearance, Prepared};
 use crate::clerk::{Job, Leads};
 use crate::counters::status;
 use crate::dispatch::Forward;
-use crate::event::Loop;
+use crate::event::{Loop, Shared};
 use crate::exclusive::{Exclusive, Waiter};
 use crate::log;
 use crate::peers::Peers;
 use crate::upstream::{HERE, Held};
 use midas_core::cache::Ended;
 use midas_core::key::Key;
-use midas_core::peer::lease::{AttemptId, Operation, Refusal};
+use midas_core::peer::lease::{AttemptId, Operation, Refusal, Trace};
 use midas_core::time::{Span, Time};
 use midas_nfs::nfs3::{Nfsstat3, Reply};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 impl Loop {
     /// A call that may leave, as far as the caches are concerned; otherwise it is kept for later.
     pub(crate) fn prepared(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
-        let mut call = self.in_turn(now, call)?;
         // Whoever was refused comes back in a while, and not with what it knew before.
         if call.refused_at.is_some_and(|refused| now.since(refused) < pause(call.errand.forward.xid)) {
             self.held.push_back(call);
             return None;
         }
+        let mut call = self.in_turn(now, call)?;
         if call.claim.is_none() {
             let Held { errand, record, queued, .. } = &mut *call;
             match errand.prepare(now, &self.shared, queued, record) {
@@ -101,35 +101,53 @@ impl Loop {
     /// A call that must wait for others: if a member that is gone has sent it before, they wait for
     /// what became of it, so that is found out first. The others would otherwise wait in vain for as
     /// long as they are kept from its names, then change those, and hide it.
-    fn first_of_all(&mut self, now: Time, call: Box<Held>) -> Option<Box<Held>> {
-        let Some(why) = self.tried(&call) else { return Some(call) };
-        self.turned_away(now, call, why);
-        None
+    ///
+    /// It leaves its place only where the members keep its names from everybody meanwhile. Where it is
+    /// still under way, or nobody can be sure any more, its place is all that protects it.
+    pub(crate) fn first_of_all(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
+        let known = self.shared.accord().and_then(|accord| tried(&self.shared, accord, &call));
+        call.known = known.is_some();
+        match known.filter(settles) {
+            Some(why) => {
+                self.turned_away(now, call, why);
+                None
+            }
+            None => Some(call),
+        }
     }
 
-    /// What the members know of an earlier sending of a call.
-    fn tried(&self, call: &Held) -> Option<Refusal> {
-        let accord = self.shared.accord().filter(|accord| accord.lost() > 0)?;
-        accord.tried(self.operation(call)?)
-    }
-
-    /// Members have come to know of calls that were lost: their clients may have sent them again here before,
-    /// and they wait behind others.
+    /// Asks again what became of calls that wait and that members have sent before, and of those that
+    /// a server is asked about. That also keeps others from their names. When members come to know of
+    /// more lost calls, all that wait are looked at: they may be among them.
     pub(crate) fn tend_tried(&mut self, now: Time) {
-        let Some(lost) = self.shared.accord().map(|accord| accord.lost()) else { return };
-        if std::mem::replace(&mut self.lost_seen, lost) == lost {
+        let Some(accord) = self.shared.accord().cloned().filter(|accord| accord.lost() > 0) else { return };
+        let lost = accord.lost();
+        let news = lost != self.lost_seen;
+        if !news && now.since(self.tried_at) < accord.ask_again() {
             return;
         }
-        let known = |call: &Held| self.tried(call).is_some();
-        let turning: Vec<usize> =
-            self.turning.iter().filter(|(_, call)| known(call)).map(|(number, _)| number).collect();
-        let parked: Vec<u64> = self.parked.iter().filter(|(_, call)| known(call)).map(|(number, _)| number).collect();
-        for number in turning {
-            let call = self.leave_turning(number);
-            self.try_call(now, call);
+        (self.lost_seen, self.tried_at) = (lost, now);
+        let Self { shared, turning, parked, doubted, .. } = self;
+        let ask = |call: &mut Held| {
+            let known = if news || call.known { tried(shared, &accord, call) } else { None };
+            call.known = known.is_some();
+            known.filter(settles)
+        };
+        let turning: Vec<(usize, Refusal)> =
+            turning.iter_mut().filter_map(|(number, call)| Some((number, ask(call)?))).collect();
+        let parked: Vec<(u64, Refusal)> =
+            parked.iter_mut().filter_map(|(number, call)| Some((number, ask(call)?))).collect();
+        for (_, call) in doubted.iter().filter(|(_, call)| call.doubt.is_some()) {
+            drop(tried(shared, &accord, call));
         }
-        for call in parked.into_iter().filter_map(|number| self.parked.remove(number)).collect::<Vec<_>>() {
-            self.try_call(now, call);
+        for (number, why) in turning {
+            let call = self.leave_turning(number);
+            self.turned_away(now, call, why);
+        }
+        for (number, why) in parked {
+            if let Some(call) = self.parked.remove(number) {
+                self.turned_away(now, call, why);
+            }
         }
     }
 
@@ -416,6 +434,19 @@ impl Loop {
 /// Two that refused each other do not come back together.
 fn pause(xid: u32) -> Span {
     Span::from_millis(5 + u64::from(xid.wrapping_mul(0x9e37_79b1) >> 27))
+}
+
+/// What the members know of an earlier sending of a call.
+fn tried(shared: &Shared, accord: &Accord, call: &Held) -> Option<Refusal> {
+    if accord.lost() == 0 {
+        return None;
+    }
+    accord.tried(call.errand.operation(shared, &call.record)?)
+}
+
+/// Whether what is known of an earlier sending ends the call, or a server can tell what became of it.
+const fn settles(why: &Refusal) -> bool {
+    matches!(why, Refusal::Executed(_) | Refusal::Doubtful(_, Trace::Sure(..)))
 }
 
 /// What nobody could tell is not asked for again sooner.

@@ -69,10 +69,6 @@ impl Parked {
         self.0.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Held)> {
-        self.0.iter().map(|(number, call)| (*number, &**call))
-    }
-
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Held)> {
         self.0.iter_mut().map(|(number, call)| (*number, &mut **call))
     }

@@ -57,6 +57,8 @@ pub(crate) struct Held {
     pub(crate) refused: u32,
     /// The attempt of it that a server is asked about.
     pub(crate) doubt: Option<Doubted>,
+    /// Whether members know of an earlier sending of it.
+    pub(crate) known: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
     /// The peer that is asked for it first.
@@ -224,6 +226,7 @@ impl Held {
             unfound: Vec::new(),
             asked_at: None,
             refused_at: None,
+            known: false,
             refused: 0,
             doubt: None,
             impatient: false,

@@ -93,6 +93,8 @@ pub(crate) struct Accord {
     around: OnceLock<Around>,
     /// How many calls were lost with their members, for who does not want to wait for the lock.
     lost: AtomicU64,
+    /// How long a grant is good for.
+    lease: Span,
     /// What calls are known by among the members.
     digests: DigestKey,
 }
@@ -210,6 +212,7 @@ impl Accord {
             journal: Mutex::new(journal),
             around: OnceLock::new(),
             lost: AtomicU64::new(0),
+            lease: terms.lease,
             digests,
         }
     }
@@ -351,6 +354,11 @@ impl Accord {
     /// What is known of a call that its client has sent before, through another member.
     pub(crate) fn tried(&self, operation: Operation) -> Option<Refusal> {
         self.step(|now, inner| inner.member.tried(now, operation))
+    }
+
+    /// After how long that is asked again: well before others may have the names that it keeps.
+    pub(crate) const fn ask_again(&self) -> Span {
+        Span::from_nanos(self.lease.as_nanos() / ASK_AGAIN)
     }
 
     /// How many calls that must run once were lost with their members, as far as is known here.
@@ -641,5 +649,7 @@ impl Shared {
     }
 }
 
+/// What became of a call is asked again after this part of a term.
+const ASK_AGAIN: u64 = 8;
 /// Bytes for one member that wait until what they follow from is on disk.
 const KEPT_BACK_MAX: usize = 4 << 20;
