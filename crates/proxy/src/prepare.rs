@@ -109,7 +109,7 @@ impl Loop {
         call.known = known.is_some();
         match known.filter(settles) {
             Some(why) => {
-                self.turned_away(now, call, why);
+                self.bar(now, call, why);
                 None
             }
             None => Some(call),
@@ -142,11 +142,11 @@ impl Loop {
         }
         for (number, why) in turning {
             let call = self.leave_turning(number);
-            self.turned_away(now, call, why);
+            self.bar(now, call, why);
         }
         for (number, why) in parked {
             if let Some(call) = self.parked.remove(number) {
-                self.turned_away(now, call, why);
+                self.bar(now, call, why);
             }
         }
     }
@@ -324,12 +324,12 @@ impl Loop {
 
     fn barred(&mut self, now: Time, number: usize, why: Refusal) {
         if let Some((_, call)) = self.clearing.try_remove(number) {
-            self.turned_away(now, call, why);
+            self.bar(now, call, why);
         }
     }
 
     /// A call that must not leave now.
-    fn turned_away(&mut self, now: Time, mut call: Box<Held>, why: Refusal) {
+    fn bar(&mut self, now: Time, mut call: Box<Held>, why: Refusal) {
         self.unmark(now, &mut call);
         match why {
             Refusal::UnderWay | Refusal::Busy | Refusal::Over => {

@@ -142,8 +142,10 @@ impl<K: Copy + Ord> Member<K> {
     /// Whoever looked since then found what an attempt in doubt left behind, or that it never ran and will not; the others are told. False if
     /// its trace was relied on and may be blurred by now: nothing is known then.
     pub fn found_out(&mut self, now: Time, id: AttemptId, (trace, since): (Trace, Time), state: &State) -> bool {
-        // Whoever refused it, perhaps half a term before, keeps its names for a term.
-        let late = now.since(since) > self.terms.shorter(Span::from_nanos(self.terms.lease.as_nanos() / 2));
+        // Whoever refused it, perhaps half a term before, keeps its names for a term. Who keeps them here would know of what changed them.
+        let kept = |record: &Record<K>| record.state == State::Unknown && record.trace.is_some();
+        let kept = self.book.records.get(&id).is_some_and(kept);
+        let late = !kept && now.since(since) > self.terms.shorter(Span::from_nanos(self.terms.lease.as_nanos() / 2));
         let over = self.book.state(id).filter(|state| **state != State::Unknown).cloned();
         if let Some(known @ (State::Ended(_) | State::Copied(_) | State::Cancelled)) = &over {
             // Whoever refused it has not heard that it is over, and would refuse it for as long as it is announced.

@@ -319,3 +319,22 @@ fn what_is_asked_for_where_nobody_hears_it_may_be_hidden() {
         assert_eq!(trace == Trace::Blurred, hidden);
     }
 }
+
+/// A server may take longer to say what became of a call than others keep its names unasked.
+#[test]
+fn a_look_may_take_as_long_as_it_is_asked_for_meanwhile() {
+    for asked in [true, false] {
+        let mut net = with_an_orphan();
+        let call = || intent(1, &[7, 8], &[7]);
+        let Err(Refusal::Doubtful(LOST, sure)) = net.announce(16_300, 1, call()) else { panic!("it is in doubt") };
+        for now in (16_300..36_000).step_by(500) {
+            net.ticks(now..=now + 450);
+            if asked {
+                assert!(net.members[1].tried(at(now + 450), Operation(1)).is_some());
+            }
+        }
+        let other = net.announce(36_000, 0, intent(2, &[7, 9], &[7]));
+        assert_eq!(other.is_ok_and(|id| net.permitted(id)), !asked);
+        assert_eq!(net.members[1].found_out(at(36_100), LOST, (sure, at(16_300)), &State::Cancelled), asked);
+    }
+}
