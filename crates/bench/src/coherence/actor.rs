@@ -398,7 +398,7 @@ impl<'a> Actor<'a> {
         record.start = self.world.clock.now();
         let (sent, answer) = self.line.call(&credential, call);
         record.end = self.world.clock.now();
-        let found = answer.map_or(Handle::NONE, |reply| take(&mut record, &reply, &self.world.directories));
+        let found = answer.map_or(Handle::NONE, |reply| take(&mut record, &reply, self.world));
         (record.target, record.again) = (self.line.target(), sent.again);
         self.count(&record, sent);
         self.scribe.add(&record);
@@ -421,12 +421,18 @@ impl<'a> Actor<'a> {
 }
 
 /// What a reply shows; the handle that it gave.
-fn take(record: &mut Record, reply: &Reply<'_>, directories: &[Handle]) -> Handle {
+fn take(record: &mut Record, reply: &Reply<'_>, world: &World<'_>) -> Handle {
+    let directories = &world.directories;
     record.status = reply.status().0;
     let (handle, object, directory) = told(reply);
     record.found = handle.map_or(0, identity);
     let whose = if record.found == 0 { record.object } else { record.found };
-    record.seen.extend(object.filter(|_| whose != 0).map(|attributes| seen(whose, &attributes)));
+    if let Some(attributes) = object.filter(|_| whose != 0) {
+        match world.fileids.own(whose, attributes.fileid, reply) {
+            true => record.seen.push(seen(whose, &attributes)),
+            false => drop(world.counts.mixed.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
     let parent = record.at.map(|at| identity(directories[at.dir as usize].bytes()));
     record.seen.extend(directory.zip(parent).map(|(attributes, parent)| seen(parent, &attributes)));
     match reply {

@@ -19,10 +19,12 @@ use crate::wire::Template;
 use actor::{Actor, identity};
 use midas_core::rng::mix;
 use midas_history::{Kind, Name, Place, Record, Writer, status};
+use midas_nfs::nfs3::Reply;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A run, decided before anything is sent.
@@ -79,6 +81,8 @@ pub struct Done {
     pub elsewhere: u64,
     /// See `resent`.
     pub late: u64,
+    /// LOOKUPs that told an object's handle with another one's attributes: these are not in the history.
+    pub mixed: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -137,6 +141,7 @@ pub(crate) struct World<'a> {
     /// Calls that are left.
     left: AtomicU64,
     counts: Counts,
+    fileids: Fileids,
     /// What every call is marked with: the run, and a number of its own.
     machine: String,
     stamps: &'a AtomicU32,
@@ -153,6 +158,28 @@ struct Counts {
     resent: AtomicU64,
     elsewhere: AtomicU64,
     late: AtomicU64,
+    mixed: AtomicU64,
+}
+
+/// The fileids of objects, by their handles: attributes with another one are another object's.
+///
+/// A LOOKUP that looks twice, for attributes and for a handle, may find one object's of the one and another's of the other when a name changes in
+/// between (docs/consistency.md).
+#[derive(Debug, Default)]
+struct Fileids(Mutex<HashMap<u64, u64>>);
+
+impl Fileids {
+    /// Whether attributes with this fileid, in a reply that tells this object, are its own.
+    fn own(&self, object: u64, fileid: u64, reply: &Reply<'_>) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match reply {
+            Reply::Lookup(_) => return known.get(&object).is_none_or(|known| *known == fileid),
+            Reply::Create(_) => drop(known.entry(object).or_insert(fileid)),
+            // What is asked for by its handle is sure.
+            _ => drop(known.insert(object, fileid)),
+        }
+        true
+    }
 }
 
 /// Runs it; `stop` ends it early, with everything removed. `watch` is told what is done, how much, of how much (0: nobody knows).
@@ -198,6 +225,7 @@ fn calls(
         versions: AtomicU64::new(1),
         left: AtomicU64::new(config.calls),
         counts: Counts::default(),
+        fileids: Fileids::default(),
         machine: run.directory(),
         stamps: &run.stamps,
         until: start.saturating_add(span(config.duration)),
@@ -220,9 +248,9 @@ fn calls(
     match stop.load(Ordering::Relaxed) {
         true => Err(RunError::Interrupted),
         false => {
-            let Counts { silent, failed, strange, resent, elsewhere, late } = world.counts;
-            let [silent, failed, resent, elsewhere, late] =
-                [silent, failed, resent, elsewhere, late].map(AtomicU64::into_inner);
+            let Counts { silent, failed, strange, resent, elsewhere, late, mixed } = world.counts;
+            let [silent, failed, resent, elsewhere, late, mixed] =
+                [silent, failed, resent, elsewhere, late, mixed].map(AtomicU64::into_inner);
             let took = Duration::from_nanos(clock.now() - start);
             let left_behind = None;
             Ok(Done {
@@ -234,6 +262,7 @@ fn calls(
                 resent,
                 elsewhere,
                 late,
+                mixed,
                 took,
             })
         }
@@ -256,3 +285,20 @@ fn write_beginning(world: &World<'_>, writer: &Writer) {
 const CLIENTS: u32 = 1024;
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use midas_nfs::nfs3::{Failed, Nfsstat3, WccData};
+
+    #[test]
+    fn attributes_of_another_object_are_known_by_their_fileid() {
+        let fileids = Fileids::default();
+        let lookup = Reply::Lookup(Err(Failed { status: Nfsstat3::OK, attributes: None }));
+        let create = Reply::Create(Err(Failed { status: Nfsstat3::OK, attributes: WccData::default() }));
+        let getattr = Reply::Getattr(Err(Failed { status: Nfsstat3::OK, attributes: () }));
+        let told = [(&lookup, 5), (&create, 6), (&lookup, 6), (&lookup, 5), (&getattr, 5), (&lookup, 5), (&lookup, 6)];
+        let own = told.map(|(reply, fileid)| fileids.own(1, fileid, reply));
+        assert_eq!(own, [true, true, true, false, true, true, false]);
+    }
+}

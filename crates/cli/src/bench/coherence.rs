@@ -82,6 +82,10 @@ impl Options {
         if let Some(why) = &done.left_behind {
             eprintln!("midas: {why}");
         }
+        if done.mixed > 0 {
+            let what = "LOOKUPs told an object's handle with another one's attributes, which are not in the history";
+            eprintln!("midas: {} {what} (docs/consistency.md)", done.mixed);
+        }
         let seconds = done.took.as_secs_f64();
         let rate = done.calls as f64 / seconds.max(1e-9);
         let path = config.history.display();
