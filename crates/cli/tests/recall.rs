@@ -124,7 +124,9 @@ fn what_never_ran_and_is_sent_again_is_told_what_another_has_done_meanwhile() {
     let mut members = Members::start(|| Site { export: HELD, ..Site::over(servers(), None, "/") });
     let (mut client, root) = members.daemons[0].client();
     assert_eq!(status(client.exchange(&create(&root)).unwrap()), Nfsstat3::OK);
-    gates.iter().for_each(|gate| gate.hold(&[Procedure::Remove]));
+    for gate in &gates {
+        gate.hold(&[Procedure::Remove]);
+    }
     let remove = |xid| {
         let object = DirOp { dir: handle(&root), name: b"once" };
         in_one_fragment(&nfs(xid, &Call::Remove { object }))
