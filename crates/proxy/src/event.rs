@@ -117,10 +117,6 @@ pub(crate) struct Loop {
     pub(crate) doubted: Slab<Box<Held>>,
     /// Calls that wait until another one that changes the same is over.
     pub(crate) turning: Slab<Box<Held>>,
-    /// How many calls had been lost with their members when those that wait were last looked at.
-    pub(crate) lost_seen: u64,
-    /// When it was last asked what became of calls that wait.
-    pub(crate) tried_at: Time,
     /// Calls whose names are looked up.
     pub(crate) finding: Slab<Box<Held>>,
     /// Calls that other proxies were told of, and when.
@@ -212,8 +208,6 @@ impl Loop {
             unresolved,
             doubted: Slab::new(),
             turning: Slab::new(),
-            lost_seen: 0,
-            tried_at: Time::ZERO,
             finding: Slab::new(),
             clearing: Slab::new(),
             loans: Loans::default(),
@@ -535,13 +529,7 @@ impl Loop {
             self.displace(asker);
         }
         for call in fresh {
-            if call.is_due(&self.shared) {
-                self.try_call(time, call);
-            } else if call.queued.is_none() {
-                self.hold(call);
-            } else if let Some(call) = self.first_of_all(time, call) {
-                self.hold(call);
-            }
+            if call.is_due(&self.shared) { self.try_call(time, call) } else { self.hold_new(time, call) }
         }
         flow
     }
@@ -605,7 +593,6 @@ impl Loop {
         if self.shared.accord().is_some() {
             self.tend_clearing(self.time);
             self.tend_overdue(self.time);
-            self.tend_tried(self.time);
             self.tend_loans(self.time);
         }
         self.abandon_parked(self.time);

@@ -119,14 +119,14 @@ impl Loop {
     /// Asks again what became of calls that wait and that members have sent before, and of those that
     /// a server is asked about. That also keeps others from their names. When members come to know of
     /// more lost calls, all that wait are looked at: they may be among them.
-    pub(crate) fn tend_tried(&mut self, now: Time) {
+    fn tend_tried(&mut self, now: Time) {
         let Some(accord) = self.shared.accord().cloned().filter(|accord| accord.lost() > 0) else { return };
-        let lost = accord.lost();
-        let news = lost != self.lost_seen;
-        if !news && now.since(self.tried_at) < accord.ask_again() {
+        let ((asked, seen), lost) = (self.parked.asked, accord.lost());
+        let news = lost != seen;
+        if !news && now.since(asked) < accord.ask_again() {
             return;
         }
-        (self.lost_seen, self.tried_at) = (lost, now);
+        self.parked.asked = (now, lost);
         let Self { shared, turning, parked, doubted, .. } = self;
         let ask = |call: &mut Held| {
             let known = if news || call.known { tried(shared, &accord, call) } else { None };
@@ -374,6 +374,7 @@ impl Loop {
 
     /// Calls of exports that do not rely on the others wait for them only so long.
     pub(crate) fn tend_clearing(&mut self, now: Time) {
+        self.tend_tried(now);
         self.abandon_clearing(now);
         let late = |(since, call): &(Time, Box<Held>)| {
             let patient = matches!(&call.claim, Some(Claim::Changes(changes)) if changes.patient());

@@ -62,27 +62,40 @@ impl Drop for Queued {
 
 /// The calls that wait for their turn at a name, by the number of their place.
 #[derive(Default)]
-pub(crate) struct Parked(HashMap<u64, Box<Held>>);
+pub(crate) struct Parked {
+    calls: HashMap<u64, Box<Held>>,
+    /// When it was last asked what became of calls that wait and that members have sent before, and how many calls had
+    /// been lost with their members then.
+    pub(crate) asked: (Time, u64),
+}
 
 impl Parked {
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.calls.len()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Held)> {
-        self.0.iter_mut().map(|(number, call)| (*number, &mut **call))
+        self.calls.iter_mut().map(|(number, call)| (*number, &mut **call))
     }
 
     pub(crate) fn remove(&mut self, number: u64) -> Option<Box<Held>> {
-        self.0.remove(&number)
+        self.calls.remove(&number)
     }
 }
 
 impl Loop {
+    /// Keeps a call that has just come and cannot leave now.
+    pub(crate) fn hold_new(&mut self, now: Time, call: Box<Held>) {
+        let call = if call.queued.is_some() { self.first_of_all(now, call) } else { Some(call) };
+        if let Some(call) = call {
+            self.hold(call);
+        }
+    }
+
     /// Keeps a call that cannot leave now.
     pub(crate) fn hold(&mut self, call: Box<Held>) {
         match &call.queued {
-            Some(queued) => drop(self.parked.0.insert(queued.waiter.number, call)),
+            Some(queued) => drop(self.parked.calls.insert(queued.waiter.number, call)),
             None => self.held.push_back(call),
         }
     }
@@ -95,7 +108,7 @@ impl Loop {
                 return;
             }
             for number in self.shared.wakes.take(self.number) {
-                if let Some(call) = self.parked.0.remove(&number) {
+                if let Some(call) = self.parked.calls.remove(&number) {
                     self.try_call(now, call);
                 }
             }
@@ -111,11 +124,11 @@ impl Loop {
         for key in keys {
             self.shared.turns.pass_on(key);
         }
-        let parked = self.parked.0.iter().filter(|(_, call)| late(call));
+        let parked = self.parked.calls.iter().filter(|(_, call)| late(call));
         let mut parked: Vec<(Time, u64)> = parked.map(|(number, call)| (call.errand.since, *number)).collect();
         parked.sort_unstable();
         for (_, number) in parked.into_iter().take(SOME) {
-            if let Some(call) = self.parked.0.remove(&number) {
+            if let Some(call) = self.parked.calls.remove(&number) {
                 self.try_call(now, call);
             }
         }
