@@ -90,9 +90,10 @@ impl Loop {
         // Whoever it waits for may have to change what it has marked.
         call.claim = self.let_go(now, call.claim.take(), Ended::Done);
         call.unfound.clear();
+        let first = call.left_place;
         let number = self.turning.insert(call);
         let waiter = Waiter { event_loop: self.number, number };
-        if self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), false)) {
+        if self.turning[number].turn.as_mut().is_none_or(|turn| turn.take(Some(waiter), first)) {
             return Some(self.turning.remove(number));
         }
         None
@@ -109,6 +110,7 @@ impl Loop {
         call.known = known.is_some();
         match known.filter(settles) {
             Some(why) => {
+                call.left_place = true;
                 self.bar(now, call, why);
                 None
             }
@@ -141,7 +143,8 @@ impl Loop {
             drop(tried(shared, &accord, call));
         }
         for (number, why) in turning {
-            let call = self.leave_turning(number);
+            let mut call = self.leave_turning(number);
+            call.left_place = true;
             self.bar(now, call, why);
         }
         for (number, why) in parked {

@@ -34,6 +34,7 @@ use mio::event::Event;
 use std::sync::Arc;
 
 /// A call that waits for a server that may serve it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Held {
     pub(crate) errand: Errand,
     pub(crate) record: Vec<u8>,
@@ -59,6 +60,8 @@ pub(crate) struct Held {
     pub(crate) doubt: Option<Doubted>,
     /// Whether members know of an earlier sending of it.
     pub(crate) known: bool,
+    /// Whether it has left its place among those that wait for their turn: if it must wait again it comes first.
+    pub(crate) left_place: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,
     /// The peer that is asked for it first.
@@ -227,6 +230,7 @@ impl Held {
             asked_at: None,
             refused_at: None,
             known: false,
+            left_place: false,
             refused: 0,
             doubt: None,
             impatient: false,

@@ -21,6 +21,8 @@ pub(super) struct Peer {
     old_to: Option<(Life, u64)>,
     /// Until when its grant may be used here.
     held_until: Time,
+    /// Until when it is surely in use there: it asks here before it lets others change anything.
+    asks_until: Time,
     /// When it was last asked for one.
     asked: Option<Time>,
     /// The parts that came ahead of the grant that was asked for then.
@@ -152,11 +154,11 @@ impl<K: Copy + Ord> Member<K> {
         };
         let peer = self.peer(from);
         // In another view it would have told everything.
-        let lapsed = peer.merged.is_some() && peer.held_until <= now;
-        peer.held_until = peer.held_until.max(asked + term);
+        let lapsed = peer.merged.is_some() && peer.asks_until <= now;
+        (peer.held_until, peer.asks_until) = (peer.held_until.max(asked + term), peer.asks_until.max(asked + term));
         (peer.merged, peer.past) = (Some(stamp), past);
         if lapsed {
-            self.book.unasked(now);
+            self.book.unasked();
         }
         self.install(now);
     }
@@ -182,6 +184,10 @@ impl<K: Copy + Ord> Member<K> {
         }
         self.installed = self.epoch;
         self.seal();
+        if !self.remembers {
+            let patience = self.terms.longer(self.terms.lease + self.terms.hold);
+            self.book.away(now, patience);
+        }
         if self.clean() {
             self.disown(now);
         } else if self.rules.has(Rule::Clean) {

@@ -64,6 +64,13 @@ impl<K: Copy + Ord> Book<K> {
         parts.iter().filter_map(|part| self.intent(*part)).any(shaken)
     }
 
+    /// Whether another try of its operation is known to have run.
+    fn has_run(&self, id: AttemptId) -> bool {
+        let operation = self.intent(id).and_then(Intent::part_of);
+        let mut tries = operation.and_then(|operation| self.operations.get(&operation)).into_iter().flatten();
+        tries.any(|other| *other != id && matches!(self.state(*other), Some(State::Ended(_) | State::Copied(_))))
+    }
+
     /// It is not asked any more, or in vain, whether it ran.
     pub(super) fn untrace(&mut self, id: AttemptId) {
         let Some(record) = self.records.get_mut(&id).filter(|record| record.trace.is_some()) else { return };
@@ -87,11 +94,28 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
-    /// A member whose grant had lapsed may have let others change what nobody else asks for: that it was asked for here it did not know.
-    pub(super) fn unasked(&mut self, now: Time) {
-        let over = |record: &Record<K>| record.trace.is_some() && record.traced_until <= now;
+    /// A member whose grant had lapsed may have let others change the names of what it knew to be over: it did not ask here, and has said
+    /// so to nobody's ears.
+    pub(super) fn unasked(&mut self) {
+        let traced = self.records.iter().filter(|(_, record)| record.trace.is_some()).map(|(id, _)| *id);
+        for id in traced.collect::<Vec<_>>() {
+            self.untrace(id);
+        }
+    }
+
+    /// This member was not in the view before: of what lost calls were to change while it was away the others may have forgotten everything,
+    /// if their time, so long each for running and for showing, is over.
+    pub(super) fn away(&mut self, now: Time, patience: Span) {
+        let over = |record: &Record<K>| match record.state {
+            State::Unknown => record.trace.is_some() && record.traced_until <= now,
+            State::Pending => record.is_orphan() && record.learned + patience + patience <= now,
+            State::Ended(_) | State::Copied(_) | State::Cancelled => false,
+        };
         let over: Vec<AttemptId> = self.records.iter().filter(|(_, record)| over(record)).map(|(id, _)| *id).collect();
         for id in over {
+            if let Some(record) = self.records.get_mut(&id) {
+                record.sight = Sight::Blurred;
+            }
             self.untrace(id);
         }
     }
@@ -151,7 +175,7 @@ impl<K: Copy + Ord> Member<K> {
             // Whoever refused it has not heard that it is over, and would refuse it for as long as it is announced.
             self.say_all(&Message::Found { id, state: known.clone() });
         }
-        let hidden = self.book.is_blurred(id) || self.book.is_shaken(id);
+        let hidden = self.book.is_blurred(id) || self.book.is_shaken(id) || self.book.has_run(id);
         if trace != Trace::Blurred && (late || over.is_some() || hidden || !self.vouches(now)) {
             return false;
         }

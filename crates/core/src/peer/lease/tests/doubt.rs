@@ -2,6 +2,7 @@
 
 use super::*;
 use alloc::boxed::Box;
+use core::ops::Range;
 
 const LOST: AttemptId = AttemptId { owner: life(2), sequence: 1 };
 
@@ -285,10 +286,8 @@ fn what_was_found_out_is_told_again_to_who_did_not_hear_it() {
     }
 }
 
-/// While somebody asks for it here, this member keeps others from its names. A member that did not
-/// hear from this one need not wait for that.
-#[test]
-fn what_is_asked_for_where_nobody_hears_it_may_be_hidden() {
+/// Members 0 and 1 of [`with_an_orphan`], and a third one that is new, until then.
+fn with_an_orphan_and_three(millis: u64) -> Net {
     let mut net = with_an_orphan();
     let me = Life { incarnation: life(2).incarnation + 1, ..life(2) };
     let terms = Terms { stale: Span::ZERO, ..TERMS };
@@ -296,28 +295,74 @@ fn what_is_asked_for_where_nobody_hears_it_may_be_hidden() {
     net.members[2] = Member::new(at(16_300), me, terms, Rules::ALL, past);
     net.cut = None;
     net.views(at(16_300), &View { epoch: 3, lives: vec![life(0), life(1), me] });
-    net.ticks(16_300..=28_000);
-    for (cut, hidden) in [(None, false), (Some(1), true)] {
-        net.cut = cut;
-        let end = if hidden { 60_000 } else { 44_000 };
-        for now in (if hidden { 44_000 } else { 28_000 }..end).step_by(500) {
-            net.ticks(now..=now + 450);
-            let known = net.members[1].tried(at(now + 450), Operation(1));
-            assert!(matches!(known, Some(Refusal::UnderWay | Refusal::Doubtful(LOST, Trace::Sure(..)))), "{known:?}");
-        }
-        let other = net.announce(end, 0, intent(2, &[7, 9], &[7]));
-        assert_eq!(other.as_ref().is_ok_and(|id| net.permitted(*id)), hidden, "{other:?}");
-        if let Ok(other) = other {
-            let outcome = if hidden { Outcome::Replied(None) } else { Outcome::NeverLeft };
-            net.members[0].ended(at(end), other, outcome);
-        }
-        net.cut = None;
-        net.ticks(end..=end + 3_000);
-        let Err(Refusal::Doubtful(LOST, trace)) = net.announce(end + 3_000, 1, intent(1, &[7, 8], &[7])) else {
-            panic!("it is in doubt")
-        };
-        assert_eq!(trace == Trace::Blurred, hidden);
+    net.ticks(16_300..=millis);
+    net
+}
+
+/// Member 1 is asked for the call of unknown end meanwhile, by who sends it again there.
+fn asked(net: &mut Net, millis: Range<u64>) {
+    for now in millis.step_by(500) {
+        net.ticks(now..=now + 450);
+        let known = net.members[1].tried(at(now + 450), Operation(1));
+        assert!(matches!(known, Some(Refusal::UnderWay | Refusal::Doubtful(LOST, Trace::Sure(..)))), "{known:?}");
     }
+}
+
+/// While somebody asks for it here, this member keeps others from its names. A member that did not
+/// hear from this one need not wait for that.
+#[test]
+fn what_is_asked_for_where_nobody_hears_it_may_be_hidden() {
+    let mut net = with_an_orphan_and_three(28_000);
+    asked(&mut net, 28_000..44_000);
+    let other = intent(2, &[7, 9], &[7]);
+    let waits = net.announce(44_000, 0, other.clone());
+    assert!(!waits.is_ok_and(|id| net.permitted(id)), "member 1 keeps the name");
+    net.cut = Some(1);
+    asked(&mut net, 44_000..60_000);
+    let other = net.announce(60_000, 0, other).unwrap();
+    assert!(net.permitted(other));
+    net.members[0].ended(at(60_000), other, Outcome::Replied(None));
+    net.cut = None;
+    net.ticks(60_000..=63_000);
+    let again = net.announce(63_000, 1, intent(1, &[7, 8], &[7]));
+    assert_eq!(again, Err(Refusal::Doubtful(LOST, Trace::Blurred)));
+}
+
+/// The others have heard what became of it, and let the name be changed. Who did not hear it, nor was
+/// asked, takes for hidden what it keeps.
+#[test]
+fn who_was_not_asked_is_not_sure_though_its_own_time_is_not_over() {
+    let mut net = with_an_orphan_and_three(22_000);
+    let call = || intent(1, &[7, 8], &[7]);
+    net.cut = Some(1);
+    net.ticks(22_000..=22_200);
+    let Err(Refusal::Doubtful(LOST, sure)) = net.announce(22_200, 0, call()) else { panic!("it is in doubt") };
+    assert!(net.members[0].found_out(at(22_210), LOST, (sure, at(22_200)), &State::Ended(None)));
+    net.ticks(22_250..=25_000);
+    let other = net.announce(25_000, 0, intent(2, &[7, 9], &[7])).unwrap();
+    assert!(net.permitted(other), "member 1 was not asked");
+    net.members[0].ended(at(25_000), other, Outcome::Replied(None));
+    net.cut = None;
+    net.ticks(25_050..=27_000);
+    assert_eq!(net.announce(27_000, 1, call()), Err(Refusal::Doubtful(LOST, Trace::Blurred)));
+    assert!(!net.members[1].found_out(at(27_000), LOST, (sure, at(26_900)), &State::Cancelled));
+}
+
+/// A member that was away while others could find it out, change the name and forget it all.
+#[test]
+fn who_was_away_for_long_is_not_sure() {
+    let mut net = with_an_orphan_and_three(28_000);
+    let me = net.members[2].me;
+    net.cut = Some(1);
+    net.views(at(28_050), &View { epoch: 4, lives: vec![life(0), me] });
+    net.views(at(28_100), &View { epoch: 5, lives: vec![life(0), me] });
+    asked(&mut net, 28_100..200_000);
+    assert_eq!(net.members[0].state(LOST), None, "it is forgotten");
+    net.cut = None;
+    net.views(at(200_000), &View { epoch: 6, lives: vec![life(0), life(1), me] });
+    net.ticks(200_000..=204_000);
+    let again = net.announce(204_000, 1, intent(1, &[7, 8], &[7]));
+    assert_eq!(again, Err(Refusal::Doubtful(LOST, Trace::Blurred)));
 }
 
 /// A server may take longer to say what became of a call than others keep its names unasked.
