@@ -8,7 +8,7 @@ use midas_lab::{Delay, PATIENCE, until};
 use midas_nfs::nfs3::{Call, CreateHow, DirOp, Nfsstat3, Procedure, Sattr3};
 use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use support::gate::Gate;
 use support::members::{Members, cluster};
@@ -63,17 +63,37 @@ fn a_call_that_was_answered_before_every_proxy_died_gets_its_first_answer_again(
     assert_eq!(executed(&mut nfsd), 2);
 }
 
-#[test]
-fn a_call_whose_answer_died_with_every_proxy_is_not_executed_again() {
-    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
+/// Servers whose answers come late, and the wires that make them so.
+fn slow_to_answer() -> (Nfsd, Vec<Delay>) {
+    let nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
     let late = |server: &SocketAddr| Delay::before(*server, LATE).unwrap();
-    let wires: Vec<Delay> = nfsd.addresses.iter().map(late).collect();
+    let wires = nfsd.addresses.iter().map(late).collect();
+    (nfsd, wires)
+}
+
+/// A GUARDED CREATE through the first member that was executed and not answered yet.
+struct Unanswered {
+    members: Members,
+    root: Vec<u8>,
+    record: Vec<u8>,
+    /// Tells at its end whether there was an answer.
+    asks: JoinHandle<bool>,
+}
+
+fn unanswered(nfsd: &mut Nfsd, wires: &[Delay]) -> Unanswered {
     let servers: Vec<SocketAddr> = wires.iter().map(|wire| wire.address).collect();
-    let mut members = members(&servers);
+    let members = members(&servers);
     let (mut client, root) = members.daemons[0].client();
     let (record, sent) = (create(&root), create(&root));
     let asks = thread::spawn(move || client.exchange(&sent).is_ok());
-    until("it is executed", || executed(&mut nfsd) == 1);
+    until("it is executed", || executed(nfsd) == 1);
+    Unanswered { members, root, record, asks }
+}
+
+#[test]
+fn a_call_whose_answer_died_with_every_proxy_is_not_executed_again() {
+    let (mut nfsd, wires) = slow_to_answer();
+    let Unanswered { mut members, record, asks, .. } = unanswered(&mut nfsd, &wires);
     kill_all_and_start_again(&mut members);
     println!("answered before: {}", asks.join().unwrap());
     let (mut client, _) = members.daemons[1].client();
@@ -89,15 +109,8 @@ fn a_call_whose_answer_died_with_every_proxy_is_not_executed_again() {
 /// be removed, and then its client sends the call again. What waits for it must not come first.
 #[test]
 fn what_is_sent_again_comes_before_those_that_wait_for_what_became_of_it() {
-    let mut nfsd = Nfsd::start(&["--servers", "3", "--truth"]);
-    let late = |server: &SocketAddr| Delay::before(*server, LATE).unwrap();
-    let wires: Vec<Delay> = nfsd.addresses.iter().map(late).collect();
-    let servers: Vec<SocketAddr> = wires.iter().map(|wire| wire.address).collect();
-    let mut members = members(&servers);
-    let (mut client, root) = members.daemons[0].client();
-    let (record, sent) = (create(&root), create(&root));
-    let asks = thread::spawn(move || client.exchange(&sent).is_ok());
-    until("it is executed", || executed(&mut nfsd) == 1);
+    let (mut nfsd, wires) = slow_to_answer();
+    let Unanswered { mut members, root, record, asks } = unanswered(&mut nfsd, &wires);
     members.kill(0);
     assert!(!asks.join().unwrap(), "it was answered before its proxy died");
     let [(mut again, _), (mut other, _)] = [(); 2].map(|()| members.daemons[1].client());

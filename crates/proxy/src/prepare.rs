@@ -103,8 +103,8 @@ impl Loop {
     /// what became of it, so that is found out first. The others would otherwise wait in vain for as
     /// long as they are kept from its names, then change those, and hide it.
     ///
-    /// It leaves its place only where the members keep its names from everybody meanwhile. Where it is
-    /// still under way, or nobody can be sure any more, its place is all that protects it.
+    /// The call leaves its place only where the members keep its names from everybody meanwhile. Where
+    /// it is still under way, or nobody can be sure any more, its place is all that protects it.
     pub(crate) fn first_of_all(&mut self, now: Time, mut call: Box<Held>) -> Option<Box<Held>> {
         let known = self.shared.accord().and_then(|accord| tried(&self.shared, accord, &call));
         call.known = known.is_some();
@@ -440,7 +440,7 @@ fn pause(xid: u32) -> Span {
     Span::from_millis(5 + u64::from(xid.wrapping_mul(0x9e37_79b1) >> 27))
 }
 
-/// What the members know of an earlier sending of a call.
+/// An earlier sending of a call, if the members know of one: why the call would be refused.
 fn tried(shared: &Shared, accord: &Accord, call: &Held) -> Option<Refusal> {
     if accord.lost() == 0 {
         return None;
@@ -448,7 +448,7 @@ fn tried(shared: &Shared, accord: &Accord, call: &Held) -> Option<Refusal> {
     accord.tried(call.errand.operation(shared, &call.record)?)
 }
 
-/// Whether what is known of an earlier sending ends the call, or a server can tell what became of it.
+/// A refusal that ends the call, or after which a server can tell what became of it.
 const fn settles(why: &Refusal) -> bool {
     matches!(why, Refusal::Executed(_) | Refusal::Doubtful(_, Trace::Sure(..)))
 }

@@ -64,8 +64,8 @@ impl Drop for Queued {
 #[derive(Default)]
 pub(crate) struct Parked {
     calls: HashMap<u64, Box<Held>>,
-    /// When it was last asked what became of calls that wait and that members have sent before, and how many calls had
-    /// been lost with their members then.
+    /// The last time that members were asked about calls that wait and that they have sent before, and
+    /// how many calls had been lost with members then.
     pub(crate) asked: (Time, u64),
 }
 

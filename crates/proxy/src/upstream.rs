@@ -58,9 +58,9 @@ pub(crate) struct Held {
     pub(crate) refused: u32,
     /// The attempt of it that a server is asked about.
     pub(crate) doubt: Option<Doubted>,
-    /// Whether members know of an earlier sending of it.
+    /// Members know of an earlier sending of it.
     pub(crate) known: bool,
-    /// Whether it has left its place among those that wait for their turn: if it must wait again it comes first.
+    /// The call has left its place among those that wait for their turn: next time it comes first.
     pub(crate) left_place: bool,
     /// Whether it waited long enough for other proxies.
     pub(crate) impatient: bool,

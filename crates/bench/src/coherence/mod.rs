@@ -163,13 +163,13 @@ struct Counts {
 
 /// The fileids of objects, by their handles: attributes with another one are another object's.
 ///
-/// A LOOKUP that looks twice, for attributes and for a handle, may find one object's of the one and another's of the other when a name changes in
-/// between (docs/consistency.md).
+/// A LOOKUP that looks twice, for attributes and for a handle, may find one object's of the one and
+/// another's of the other when a name changes in between (docs/consistency.md).
 #[derive(Debug, Default)]
 struct Fileids(Mutex<HashMap<u64, u64>>);
 
 impl Fileids {
-    /// Whether attributes with this fileid, in a reply that tells this object, are its own.
+    /// Attributes with this fileid, in a reply that tells this object, are its own.
     fn own(&self, object: u64, fileid: u64, reply: &Reply<'_>) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {

@@ -91,9 +91,9 @@ pub(crate) struct Accord {
     /// The cluster's thread's alone.
     journal: Mutex<Journal>,
     around: OnceLock<Around>,
-    /// How many calls were lost with their members, for who does not want to wait for the lock.
+    /// Calls that were lost with their members, counted, for who does not want to wait for the lock.
     lost: AtomicU64,
-    /// How long a grant is good for.
+    /// The term of a grant.
     lease: Span,
     /// What calls are known by among the members.
     digests: DigestKey,
@@ -351,17 +351,17 @@ impl Accord {
         })
     }
 
-    /// What is known of a call that its client has sent before, through another member.
+    /// A call that its client has sent before, through another member: why it would be refused.
     pub(crate) fn tried(&self, operation: Operation) -> Option<Refusal> {
         self.step(|now, inner| inner.member.tried(now, operation))
     }
 
-    /// After how long that is asked again: well before others may have the names that it keeps.
+    /// The time after which that is asked again: well before others may have the names that it keeps.
     pub(crate) const fn ask_again(&self) -> Span {
         Span::from_nanos(self.lease.as_nanos() / ASK_AGAIN)
     }
 
-    /// How many calls that must run once were lost with their members, as far as is known here.
+    /// The number of calls that must run once and were lost with their members, as far as is known.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -649,7 +649,7 @@ impl Shared {
     }
 }
 
-/// What became of a call is asked again after this part of a term.
+/// A call in doubt is asked about again after this part of a term.
 const ASK_AGAIN: u64 = 8;
 /// Bytes for one member that wait until what they follow from is on disk.
 const KEPT_BACK_MAX: usize = 4 << 20;

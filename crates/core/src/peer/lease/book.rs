@@ -61,7 +61,7 @@ pub(super) struct Record<K> {
     pub(super) sight: Sight,
     /// In doubt, and its names show whether it ran. Until then nobody else changes them; who does afterwards blurs them.
     pub(super) trace: Option<Time>,
-    /// When that is over though somebody asks here: other members may not have been asked.
+    /// The end of that though somebody asks here: other members may not have been asked.
     pub(super) traced_until: Time,
     /// Whether caches are told to keep nothing of it.
     pub(super) marks: bool,

@@ -21,7 +21,7 @@ pub(super) struct Peer {
     old_to: Option<(Life, u64)>,
     /// Until when its grant may be used here.
     held_until: Time,
-    /// Until when it is surely in use there: it asks here before it lets others change anything.
+    /// The end of the grant itself: until then its giver asks here before it lets others change anything.
     asks_until: Time,
     /// When it was last asked for one.
     asked: Option<Time>,

@@ -57,7 +57,7 @@ pub struct Member<K> {
     peers: Vec<Peer>,
     book: Book<K>,
     rounds: Rounds,
-    /// How many attempts of calls that must run once were lost with their owners.
+    /// Attempts of calls that must run once and were lost with their owners, counted.
     lost: u64,
     effects: VecDeque<Effect<K>>,
 }
@@ -288,7 +288,7 @@ impl<K: Copy + Ord> Member<K> {
         self.book.state(id).is_some_and(|state| *state != State::Cancelled)
     }
 
-    /// How many attempts of calls that must run once this member has seen lost with their owners.
+    /// The number of attempts of calls that must run once that this member has seen lost with their owners.
     pub const fn lost(&self) -> u64 {
         self.lost
     }

@@ -95,8 +95,9 @@ impl<K: Copy + Ord> Member<K> {
         Ok(id)
     }
 
-    /// What is known of an operation that a client sends once more; none if nobody has tried it, or its last try never left. Asking keeps others
-    /// from its names for as long as an announcement would: a call that waits for its turn here must not lose that to those it waits behind.
+    /// An operation that a client sends once more is refused as its announcement would be; none if nobody
+    /// has tried it, or its last try never left. Asking keeps others from its names for as long as an
+    /// announcement would: a call that waits for its turn here must not lose them to those before it.
     pub fn tried(&mut self, now: Time, operation: Operation) -> Option<Refusal> {
         let nothing = || Box::default();
         let (keys, names) = (nothing(), nothing());

@@ -64,7 +64,7 @@ impl<K: Copy + Ord> Book<K> {
         parts.iter().filter_map(|part| self.intent(*part)).any(shaken)
     }
 
-    /// Whether another try of its operation is known to have run.
+    /// Another try of this attempt's operation is known to have run.
     fn has_run(&self, id: AttemptId) -> bool {
         let operation = self.intent(id).and_then(Intent::part_of);
         let mut tries = operation.and_then(|operation| self.operations.get(&operation)).into_iter().flatten();
@@ -94,8 +94,8 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
-    /// A member whose grant had lapsed may have let others change the names of what it knew to be over: it did not ask here, and has said
-    /// so to nobody's ears.
+    /// A member whose grant had lapsed may have let others change the names of what it knew to be over:
+    /// it did not ask here, and what it said was not heard.
     pub(super) fn unasked(&mut self) {
         let traced = self.records.iter().filter(|(_, record)| record.trace.is_some()).map(|(id, _)| *id);
         for id in traced.collect::<Vec<_>>() {
@@ -103,8 +103,8 @@ impl<K: Copy + Ord> Book<K> {
         }
     }
 
-    /// This member was not in the view before: of what lost calls were to change while it was away the others may have forgotten everything,
-    /// if their time, so long each for running and for showing, is over.
+    /// This member was not in the view before. The others may have forgotten lost calls whose time is
+    /// over, this long for running and as long for showing, and what was changed after them.
     pub(super) fn away(&mut self, now: Time, patience: Span) {
         let over = |record: &Record<K>| match record.state {
             State::Unknown => record.trace.is_some() && record.traced_until <= now,
@@ -166,7 +166,8 @@ impl<K: Copy + Ord> Member<K> {
     /// Whoever looked since then found what an attempt in doubt left behind, or that it never ran and will not; the others are told. False if
     /// its trace was relied on and may be blurred by now: nothing is known then.
     pub fn found_out(&mut self, now: Time, id: AttemptId, (trace, since): (Trace, Time), state: &State) -> bool {
-        // Whoever refused it, perhaps half a term before, keeps its names for a term. Who keeps them here would know of what changed them.
+        // Whoever refused it, perhaps half a term before, keeps its names for a term. Who keeps them
+        // here would know of what changed them.
         let kept = |record: &Record<K>| record.state == State::Unknown && record.trace.is_some();
         let kept = self.book.records.get(&id).is_some_and(kept);
         let late = !kept && now.since(since) > self.terms.shorter(Span::from_nanos(self.terms.lease.as_nanos() / 2));
